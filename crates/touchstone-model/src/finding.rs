@@ -1,0 +1,139 @@
+//! Findings: something wrong or noteworthy about a measurement, never silently dropped.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How much a finding matters, least first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Worth knowing.
+    Note,
+    /// Figures may mislead; read the advice before they are used.
+    Warning,
+    /// The run is invalid: its figures say nothing about the target.
+    Invalid,
+}
+
+impl Severity {
+    /// The name in files.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Severity::Note => "note",
+            Severity::Warning => "warning",
+            Severity::Invalid => "invalid",
+        }
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Severity {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        [Severity::Note, Severity::Warning, Severity::Invalid]
+            .into_iter()
+            .find(|severity| severity.as_str() == text)
+            .ok_or_else(|| format!("unknown severity `{text}`; expected note, warning or invalid"))
+    }
+}
+
+macro_rules! findings {
+    ($($variant:ident, $code:literal, $severity:ident, $meaning:literal;)+) => {
+        /// The codes of all findings; [`FindingCode::meaning`] says when each is raised.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+        pub enum FindingCode {
+            $(#[doc = $meaning] #[serde(rename = $code)] $variant,)+
+        }
+
+        impl FindingCode {
+            /// Every code, in the order of the reference.
+            pub const ALL: &'static [FindingCode] = &[$(FindingCode::$variant),+];
+
+            /// The code as written in files.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self { $(FindingCode::$variant => $code),+ }
+            }
+
+            /// The severity with which it is raised.
+            #[must_use]
+            pub fn severity(self) -> Severity {
+                match self { $(FindingCode::$variant => Severity::$severity),+ }
+            }
+
+            /// When it is raised.
+            #[must_use]
+            pub fn meaning(self) -> &'static str {
+                match self { $(FindingCode::$variant => $meaning),+ }
+            }
+        }
+    };
+}
+
+findings! {
+    Simulated, "simulated", Note, "the target is a simulator: no figure of this run is a measurement of a product";
+    GeneratorLate, "generator-late", Invalid, "scheduling error explains the measured latency: the generator fell behind its schedule";
+    GeneratorBusy, "generator-busy", Warning, "the generator's threads used more than 85 % of their cores";
+    GeneratorLoopback, "generator-near-ceiling", Warning, "the offered load is near what the generator itself can send on this machine";
+    LoadNotReached, "load-not-reached", Warning, "fewer operations were sent than the schedule intended";
+    NoMeasuredOperations, "no-measured-operations", Invalid, "no operation was intended in the measured window";
+    AllFailed, "all-failed", Invalid, "every operation of the measured window failed";
+    Errors, "errors", Warning, "some operations failed";
+    TooManyErrors, "too-many-errors", Invalid, "the run was stopped because --max-errors was reached";
+    BacklogGrowing, "backlog-growing", Warning, "operations arrive faster than they are answered: the load is above saturation";
+    Trend, "trend", Warning, "latency drifts over the measured window: this is no steady state";
+    Censored, "censored", Warning, "operations were still unfinished at the end of drain; they count as failed";
+    EmptyAnswers, "empty-answers", Warning, "answers without any generated content";
+    TokenCount, "token-count", Warning, "answers have other token counts than were asked for";
+    TokensUnknown, "tokens-unknown", Note, "the server reports no token counts: token metrics are null";
+    ItlCoalesced, "itl-coalesced", Warning, "more than 5 % of content events shared a read with an earlier one: their instants are upper bounds";
+    SampleTooSmall, "sample-too-small", Note, "too few effective samples for an asked-for percentile bound";
+    ClockStep, "clock-step", Warning, "the wall clock stepped during the run: kernel stamps were replaced by user stamps";
+    UserStamps, "user-stamps", Note, "receive times come from user space, not from the kernel";
+    EventsDropped, "events-dropped", Warning, "a consumer of run events was too slow and lost some";
+    RecordFailed, "record-failed", Warning, "the run could not be recorded completely";
+    Interrupted, "interrupted", Warning, "the run was ended before its time";
+    Reconnects, "reconnects", Note, "the target closed connections and they were opened again";
+    MessagesLost, "messages-lost", Warning, "messages were published and never received";
+    MessagesDuplicated, "messages-duplicated", Warning, "messages were received more than once";
+    MessagesReordered, "messages-reordered", Warning, "messages were received out of their producer's order";
+    HostBusy, "host-busy", Warning, "other processes used the machine during the run";
+    RetryUnseen, "connection-reuse-refused", Note, "the target closes each connection after an answer";
+    MissesUnexpected, "cache-misses", Note, "lookups missed although the keys were loaded before";
+    InFlightLimit, "in-flight-limit", Warning, "operations waited because --max-in-flight was reached";
+}
+
+impl fmt::Display for FindingCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Something wrong or noteworthy about a measurement.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// How much it matters.
+    pub severity: Severity,
+    /// What kind of thing it is.
+    pub code: FindingCode,
+    /// What was seen, with the figures.
+    pub message: String,
+    /// What to do about it.
+    pub advice: String,
+}
+
+impl Finding {
+    /// A finding with the severity of its code.
+    pub fn new(code: FindingCode, message: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { severity: code.severity(), code, message: message.into(), advice: advice.into() }
+    }
+}
