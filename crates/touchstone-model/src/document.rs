@@ -119,7 +119,7 @@ fn hint_for(error: &serde_saphyr::Error) -> Option<String> {
         }
         serde_saphyr::Error::SerdeMissingField { field, .. } => crate::metric::Dimension::ALL
             .into_iter()
-            .find(|dimension| dimension.as_str() == field)
+            .find(|dimension| dimension.as_str() == *field)
             .map(|dimension| dimension.question().to_owned()),
         _ => None,
     }
