@@ -1,1 +1,4 @@
 //! touchstone-workload.
+
+pub mod payload;
+pub mod schedule;

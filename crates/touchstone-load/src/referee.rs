@@ -1,0 +1,340 @@
+//! The referee: what is wrong or noteworthy about a run, before anybody uses its figures.
+
+use touchstone_model::run::{Outcome, RunDocument};
+use touchstone_model::{Family, Finding, FindingCode, MetricId};
+use touchstone_stats::trend::slope_interval;
+
+use crate::aggregate::Aggregate;
+use crate::plan::LoadPlan;
+use crate::shard::Traits;
+use crate::summary::RunContext;
+
+/// Share of the leading p99 that the scheduling error's p99 may explain.
+const LATE_SHARE: f64 = 0.25;
+/// Scheduling errors below this (ms) are never held against a run.
+const LATE_FLOOR_MS: f64 = 0.1;
+/// Busy share of a generator thread from which on it may shape the figures.
+const BUSY: f64 = 0.85;
+/// Share of content events that may share a read with a later one.
+const COALESCED: f64 = 0.05;
+/// Change of the leading latency over the measured window, relative to its median, that counts as a trend.
+const TREND: f64 = 0.25;
+
+/// All findings of a run, the gravest first.
+#[must_use]
+pub fn findings(
+    plan: &LoadPlan,
+    traits: Traits,
+    aggregate: &Aggregate,
+    document: &RunDocument,
+    context: &RunContext,
+) -> Vec<Finding> {
+    let mut found = Vec::new();
+    generator(traits, document, context, &mut found);
+    operations(plan, traits, aggregate, document, context, &mut found);
+    course(plan, document, &mut found);
+    answers(traits, aggregate, document, &mut found);
+    found.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    found
+}
+
+fn generator(traits: Traits, document: &RunDocument, context: &RunContext, found: &mut Vec<Finding>) {
+    if document.simulated {
+        found.push(Finding::new(
+            FindingCode::Simulated,
+            "the target says that it is a simulator",
+            "use these figures to try the method, never to choose a product",
+        ));
+    }
+    let leading = document.metrics.get(&traits.leading);
+    if let (Some(late), Some(leading_p99)) =
+        (document.generator.scheduling_error_ms, leading.and_then(|summary| summary.p99))
+        && late.p99 > LATE_FLOOR_MS
+        && late.p99 > LATE_SHARE * leading_p99
+    {
+        found.push(Finding::new(
+            FindingCode::GeneratorLate,
+            format!(
+                "scheduling error p99 is {:.3} ms, {:.0} % of the p99 of {} ({:.3} ms)",
+                late.p99,
+                100.0 * late.p99 / leading_p99.max(1e-9),
+                traits.leading,
+                leading_p99
+            ),
+            "the generator fell behind: lower the rate, give it more cores (--shards), or run it on another machine",
+        ));
+    }
+    if let Some(busiest) = document.generator.cpu_busy.first().filter(|busy| **busy > BUSY) {
+        found.push(Finding::new(
+            FindingCode::GeneratorBusy,
+            format!("the busiest generator thread worked {:.0} % of the time", busiest * 100.0),
+            "use more shards or another machine for the generator",
+        ));
+    }
+    if let (Some(ceiling), Some(offered)) = (document.generator.loopback_ceiling, document.rates.offered)
+        && offered > 0.8 * ceiling
+    {
+        found.push(Finding::new(
+            FindingCode::GeneratorLoopback,
+            format!("offered {offered:.0}/s of a loopback ceiling of {ceiling:.0}/s on this machine"),
+            "the generator has little headroom: treat saturation here as possibly its own",
+        ));
+    }
+    if document.generator.clock_steps > 0 {
+        found.push(Finding::new(
+            FindingCode::ClockStep,
+            format!("the wall clock stepped {} times", document.generator.clock_steps),
+            "hold time synchronisation still during measurements",
+        ));
+    }
+    if !document.generator.kernel_stamps {
+        found.push(Finding::new(
+            FindingCode::UserStamps,
+            "receive times were taken in user space",
+            "expect up to a scheduling delay of error; kernel stamps need Linux and TCP",
+        ));
+    }
+    if document.generator.events_dropped > 0 {
+        found.push(Finding::new(
+            FindingCode::EventsDropped,
+            format!("{} events did not reach a consumer", document.generator.events_dropped),
+            "figures are complete (they are made in the generator); the log of operations is not",
+        ));
+    }
+    if let Some(busy) = context.host_busy_elsewhere.filter(|busy| *busy > 0.25) {
+        found.push(Finding::new(
+            FindingCode::HostBusy,
+            format!(
+                "other processes used {:.0} % of this machine's cores (the target too, if it runs here)",
+                busy * 100.0
+            ),
+            "measure on a quiet machine; compare candidates only in interleaved runs",
+        ));
+    }
+}
+
+fn operations(
+    plan: &LoadPlan,
+    traits: Traits,
+    aggregate: &Aggregate,
+    document: &RunDocument,
+    context: &RunContext,
+    found: &mut Vec<Finding>,
+) {
+    let counts = &document.counts;
+    if counts.intended == 0 {
+        found.push(Finding::new(
+            FindingCode::NoMeasuredOperations,
+            "no operation was intended in the measured window",
+            "lengthen --duration or raise the rate",
+        ));
+    } else if counts.completed == 0 {
+        let first = document.errors.first();
+        found.push(Finding::new(
+            FindingCode::AllFailed,
+            match first {
+                Some(error) => format!(
+                    "all {} operations failed; first: {} ({}, {}): {}",
+                    counts.intended, error.kind, error.origin, error.phase, error.message
+                ),
+                None => format!("none of {} operations ended", counts.intended),
+            },
+            first.map_or("raise --drain, or lower the load", |error| error.advice.as_str()),
+        ));
+    } else if counts.failed > counts.censored {
+        found.push(Finding::new(
+            FindingCode::Errors,
+            format!("{} of {} operations failed", counts.failed - counts.censored, counts.intended),
+            document.errors.first().map_or("see errors", |error| error.advice.as_str()),
+        ));
+    }
+    if counts.censored > 0 {
+        found.push(Finding::new(
+            FindingCode::Censored,
+            format!("{} operations were unfinished at the end of drain", counts.censored),
+            "raise --drain, or lower the load: they count as failed",
+        ));
+    }
+    if context.too_many_errors {
+        found.push(Finding::new(
+            FindingCode::TooManyErrors,
+            format!("stopped after {} failures", aggregate.sums.failed_all),
+            "mend the cause of the first errors, or raise --max-errors",
+        ));
+    }
+    if context.interrupted && !context.too_many_errors {
+        found.push(Finding::new(
+            FindingCode::Interrupted,
+            format!("the measured window ended after {:.1} s", document.phases.measured_seconds()),
+            "figures cover what was measured; run again for the full length",
+        ));
+    }
+    if let Some(offered) = document.rates.offered
+        && document.rates.achieved < 0.98 * offered
+        && counts.failed == counts.censored
+        && counts.intended >= 50
+    {
+        found.push(Finding::new(
+            FindingCode::LoadNotReached,
+            format!("sent {:.1}/s of {:.1}/s offered", document.rates.achieved, offered),
+            "operations waited for a slot: raise --connections, or the target cannot take more",
+        ));
+    }
+    if aggregate.sums.limited > 0 && plan.max_in_flight.is_some() {
+        found.push(Finding::new(
+            FindingCode::InFlightLimit,
+            "operations waited because --max-in-flight was reached",
+            "their waiting is part of every latency from the intended start; raise the limit to offer the load fully",
+        ));
+    }
+    if aggregate.sums.retried > 0 || context.reconnects > 0 {
+        found.push(Finding::new(
+            FindingCode::Reconnects,
+            format!(
+                "{} connections were opened again, {} operations were sent again on a fresh one",
+                context.reconnects, aggregate.sums.retried
+            ),
+            "the target closes connections; the cost of opening them is in `connect` and in latencies from the intended start",
+        ));
+    }
+    for slo in document.slo.iter().filter(|slo| slo.outcome == Outcome::Undetermined) {
+        if let Some(needs) = slo.needs {
+            let has = slo_effective(slo.slo.as_str(), document);
+            if has.is_some_and(|has| has < needs as f64) {
+                found.push(Finding::new(
+                    FindingCode::SampleTooSmall,
+                    format!(
+                        "`{}` needs {needs} effective samples, this run has {:.0}",
+                        slo.slo,
+                        has.unwrap_or(0.0)
+                    ),
+                    "run longer, or repeat and decide over the runs",
+                ));
+            }
+        }
+    }
+    if traits.family == Family::Queue {
+        queue(document, found);
+    }
+    if let (Some(hits), Some(lookups)) = (counts.hits, counts.lookups)
+        && hits < lookups
+    {
+        found.push(Finding::new(
+            FindingCode::MissesUnexpected,
+            format!("{} of {lookups} lookups missed", lookups - hits),
+            "eviction, expiry or a preload that did not finish: misses are cheaper than hits",
+        ));
+    }
+}
+
+fn slo_effective(slo: &str, document: &RunDocument) -> Option<f64> {
+    let (metric, _) = slo.split_once('.')?;
+    document.metrics.get(&metric.parse::<MetricId>().ok()?).map(|summary| summary.n_effective)
+}
+
+fn queue(document: &RunDocument, found: &mut Vec<Finding>) {
+    let counts = &document.counts;
+    let cases = [
+        (FindingCode::MessagesLost, counts.lost, "were published and never received"),
+        (FindingCode::MessagesDuplicated, counts.duplicated, "were received again"),
+        (FindingCode::MessagesReordered, counts.reordered, "came after a later one of their producer"),
+    ];
+    for (code, count, what) in cases {
+        if let Some(count) = count.filter(|count| *count > 0) {
+            found.push(Finding::new(
+                code,
+                format!("{count} messages {what}"),
+                "check the delivery class that is needed against the one that is configured",
+            ));
+        }
+    }
+}
+
+/// Backlog and trend over the measured windows.
+fn course(plan: &LoadPlan, document: &RunDocument, found: &mut Vec<Finding>) {
+    let start = document.phases.start_ns;
+    let seconds = |ns: u64| ns.saturating_sub(start) as f64 / 1e9;
+    let (from, to) = (seconds(document.phases.measured_from_ns), seconds(document.phases.measured_to_ns));
+    let measured: Vec<_> = document
+        .windows
+        .iter()
+        .filter(|window| window.from_s >= from - 1e-9 && window.to_s <= to + 1e-9)
+        .collect();
+    if measured.len() < 8 {
+        return;
+    }
+    let middle = |window: &&touchstone_model::run::Window| f64::midpoint(window.from_s, window.to_s);
+    let xs: Vec<f64> = measured.iter().map(middle).collect();
+    if let Some(offered) = document.rates.offered {
+        let backlog: Vec<f64> = measured.iter().map(|window| window.in_flight as f64).collect();
+        if let Some(slope) = slope_interval(&xs, &backlog, plan.confidence)
+            && slope.lower > 0.0
+            && document.rates.throughput < 0.98 * offered
+        {
+            found.push(Finding::new(
+                FindingCode::BacklogGrowing,
+                format!(
+                    "the backlog grows by {:.2} operations per second (95 % interval {:.2} to {:.2}); {:.1}/s offered, {:.1}/s completed",
+                    slope.slope, slope.lower, slope.upper, offered, document.rates.throughput
+                ),
+                "the load is above saturation: latency depends on how long the run lasts; lower the load to compare latencies",
+            ));
+        }
+    }
+    let points: Vec<(f64, f64)> =
+        measured.iter().filter_map(|window| Some((middle(window), window.latency_p50?))).collect();
+    if points.len() >= 8 {
+        let (xs, ys): (Vec<f64>, Vec<f64>) = points.into_iter().unzip();
+        let median = touchstone_stats::quantile::quantile(&ys, 0.5).unwrap_or(0.0);
+        if let Some(slope) = slope_interval(&xs, &ys, 0.99) {
+            let change = slope.slope * (to - from);
+            if (slope.lower > 0.0 || slope.upper < 0.0) && change.abs() > TREND * median {
+                found.push(Finding::new(
+                    FindingCode::Trend,
+                    format!("the median latency changes by {change:+.2} ms over the measured window (median {median:.2} ms)"),
+                    "this is no steady state: lengthen --warm-up, or look for what changes",
+                ));
+            }
+        }
+    }
+}
+
+fn answers(traits: Traits, aggregate: &Aggregate, document: &RunDocument, found: &mut Vec<Finding>) {
+    if traits.family != Family::Inference {
+        return;
+    }
+    let sums = &aggregate.sums;
+    if sums.empty_answers > 0 {
+        found.push(Finding::new(
+            FindingCode::EmptyAnswers,
+            format!("{} of {} answers held no content", sums.empty_answers, sums.completed),
+            "an answer without content is no answer: check model, prompt and max_tokens",
+        ));
+    }
+    if sums.wrong_tokens > 0 {
+        found.push(Finding::new(
+            FindingCode::TokenCount,
+            format!(
+                "{} of {} answers have another number of output tokens than the {} asked for",
+                sums.wrong_tokens,
+                sums.completed,
+                traits.asked_output.unwrap_or(0)
+            ),
+            "the server ends early or ignores ignore_eos: compare candidates at equal token counts only",
+        ));
+    }
+    if sums.completed > 0 && sums.output_unknown > 0 {
+        found.push(Finding::new(
+            FindingCode::TokensUnknown,
+            format!("{} of {} answers told no token counts", sums.output_unknown, sums.completed),
+            "token metrics (itl, tpot, output_token_throughput) are null for this run",
+        ));
+    }
+    if let Some(share) = document.generator.coalesced_share.filter(|share| *share > COALESCED) {
+        found.push(Finding::new(
+            FindingCode::ItlCoalesced,
+            format!("{:.1} % of content events arrived in one read with a later one", share * 100.0),
+            "their instants are upper bounds: the server, a proxy or the network bundles chunks",
+        ));
+    }
+}

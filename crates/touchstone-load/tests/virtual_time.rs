@@ -1,0 +1,369 @@
+//! The load engine on virtual time, against closed forms of queueing theory and hand-worked timelines.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use touchstone_load::plan::SECOND;
+use touchstone_load::summary::{RunContext, merge, summarise};
+use touchstone_load::{Answer, Failure, LoadPlan, OpToken, SessionEvent, Shard, ShardResult, Traits};
+use touchstone_model::run::{Certificate, Outcome, RunDocument, TargetDescription};
+use touchstone_model::{Family, FindingCode, MetricId, Origin, Phase};
+use touchstone_stats::rng::Rng;
+
+fn traits(family: Family) -> Traits {
+    let leading = match family {
+        Family::Inference => MetricId::Ttft,
+        Family::Queue => MetricId::EndToEndLatency,
+        Family::Cache => MetricId::E2e,
+    };
+    Traits { family, leading, asked_output: None, asked_input: None }
+}
+
+fn context() -> RunContext {
+    RunContext {
+        run: "r".into(),
+        started_at: "2026-01-01T00:00:00Z".into(),
+        touchstone_version: "0".into(),
+        target: TargetDescription::default(),
+        parameters: BTreeMap::new(),
+        simulated: false,
+        interrupted: false,
+        too_many_errors: false,
+        reconnects: 0,
+        connections: 1,
+        bytes_sent: 0,
+        bytes_received: 0,
+        certificate: Certificate { shards: 1, kernel_stamps: true, ..Certificate::default() },
+        host_busy_elsewhere: None,
+        fingerprint: None,
+    }
+}
+
+/// One FIFO server with the given service times, as seen by `shards` shards of one plan.
+fn serve(plan: &LoadPlan, family: Family, mut service_ns: impl FnMut() -> u64) -> RunDocument {
+    let plan = Arc::new(plan.clone());
+    let start = 1_000_000;
+    let mut shards: Vec<Shard> =
+        (0..plan.shards).map(|number| Shard::new(Arc::clone(&plan), traits(family), number, start)).collect();
+    let mut queue: VecDeque<(usize, OpToken)> = VecDeque::new();
+    let mut busy_until: Option<u64> = None;
+    let mut now = start;
+    let mut ended = Vec::new();
+    loop {
+        if busy_until == Some(now) {
+            let (shard, token) = queue.pop_front().unwrap();
+            let mut events = vec![SessionEvent::Done { op: token, answer: Answer::default() }];
+            shards[shard].receive(&mut events, now, &mut ended);
+            busy_until = None;
+        }
+        for (number, shard) in shards.iter_mut().enumerate() {
+            shard.pull_due(now);
+            while let Some(op) = shard.begin(now) {
+                shard.sent(op.token, now);
+                queue.push_back((number, op.token));
+            }
+        }
+        if busy_until.is_none() && !queue.is_empty() {
+            busy_until = Some(now + service_ns());
+        }
+        if shards.iter_mut().all(|shard| shard.is_over(now)) {
+            break;
+        }
+        let due: Vec<u64> = shards.iter_mut().filter_map(Shard::next_due).chain(busy_until).collect();
+        let over = shards
+            .iter()
+            .map(|shard| if now < shard.measured_to() { shard.measured_to() } else { shard.drain_end() });
+        now = due.into_iter().chain(over).filter(|at| *at > now).min().unwrap_or(now + 1);
+    }
+    let results: Vec<ShardResult> = shards.into_iter().map(|shard| shard.finish(now).0).collect();
+    summarise(&plan, traits(family), &merge(results).unwrap(), context())
+}
+
+fn plan(arrival: &str, seconds: u64) -> LoadPlan {
+    let mut plan = LoadPlan::new(arrival.parse().unwrap(), 7);
+    plan.warm_up_ns = seconds * SECOND / 10;
+    plan.duration_ns = seconds * SECOND;
+    plan
+}
+
+#[test]
+fn m_m_1_has_its_mean_sojourn_time() {
+    // Mean time in system 1/(mu - lambda) = 1/(100 - 70) s = 33.3 ms; p99 = ln(100)/(mu - lambda) = 153.5 ms.
+    let mut rng = Rng::keyed(3, b"service", 0);
+    let document = serve(&plan("poisson:70/s", 4_000), Family::Cache, || rng.exponential(1e9 / 100.0) as u64);
+    let e2e = &document.metrics[&MetricId::E2e];
+    assert!((e2e.mean.unwrap() - 33.33).abs() < 2.5, "{:?}", e2e.mean);
+    assert!((e2e.p99.unwrap() - 153.5).abs() < 15.0, "{:?}", e2e.p99);
+    // Requests next to each other wait for the same queue: far fewer effective observations than requests.
+    assert!(e2e.n > 270_000 && e2e.n_effective < 0.2 * e2e.n as f64, "{} of {}", e2e.n_effective, e2e.n);
+    let bound = e2e.bounds[&touchstone_model::Statistic::P99];
+    assert!(bound.lower.unwrap() < 153.5 && bound.upper.unwrap() > 153.5, "{bound:?}");
+    assert!((document.rates.throughput - 70.0).abs() < 1.0);
+    assert!(document.valid, "{:?}", document.findings);
+}
+
+#[test]
+fn overload_shows_as_a_growing_backlog_at_the_rate_of_the_server() {
+    let document = serve(&plan("constant:60/s", 20), Family::Cache, || SECOND / 50);
+    assert!((document.rates.offered.unwrap() - 60.0).abs() < 0.1);
+    assert!((document.rates.throughput - 50.0).abs() < 0.2, "{}", document.rates.throughput);
+    let growing =
+        document.findings.iter().find(|finding| finding.code == FindingCode::BacklogGrowing).unwrap();
+    assert!(growing.message.contains("grows by 10"), "{}", growing.message);
+    // Everything was answered during drain, late: latency counts from the intended start, nothing is omitted.
+    assert_eq!(document.counts.completed, document.counts.intended);
+    assert!(document.metrics[&MetricId::E2e].max.unwrap() > 3_000.0);
+}
+
+#[test]
+fn below_saturation_there_is_no_backlog_finding() {
+    let document = serve(&plan("constant:40/s", 20), Family::Cache, || SECOND / 50);
+    assert!(document.findings.is_empty(), "{:?}", document.findings);
+    assert_eq!(document.metrics[&MetricId::E2e].p50, document.metrics[&MetricId::E2e].p999);
+}
+
+#[test]
+fn the_number_of_shards_changes_nothing() {
+    let mut one = plan("poisson:70/s", 100);
+    let fixed = |plan: &LoadPlan| serve(plan, Family::Cache, || SECOND / 100);
+    let single = fixed(&one);
+    one.shards = 3;
+    let three = fixed(&one);
+    assert_eq!(single.counts, three.counts);
+    assert_eq!(single.workload, three.workload);
+    assert_eq!(single.rates, three.rates);
+    assert_eq!(single.metrics[&MetricId::E2e].p99, three.metrics[&MetricId::E2e].p99);
+    assert_eq!(single.windows, three.windows);
+}
+
+#[test]
+fn a_closed_loop_offers_what_it_gets_back() {
+    let document = serve(&plan("closed:4", 10), Family::Cache, || SECOND / 50);
+    assert_eq!(document.rates.offered, None);
+    assert!((document.rates.throughput - 50.0).abs() < 0.5);
+    // Four in the system of one server: each takes four service times.
+    assert!((document.metrics[&MetricId::E2e].p50.unwrap() - 80.0).abs() < 0.2);
+}
+
+#[test]
+fn a_number_of_requests_ends_the_run() {
+    for arrival in ["poisson:70/s", "closed:4"] {
+        let mut limited = plan(arrival, 1_000);
+        limited.warm_up_ns = 0;
+        limited.requests = Some(40);
+        let document = serve(&limited, Family::Cache, || SECOND / 100);
+        assert_eq!(document.counts.intended, 40, "{arrival}");
+        assert_eq!(document.counts.completed, 40, "{arrival}");
+        assert!(document.phases.measured_seconds() < 2.0, "{arrival}");
+    }
+}
+
+/// A shard with one operation in flight, sent at `sent`.
+fn one_operation(slo: &str, arrival_gap: u64) -> (Arc<LoadPlan>, Shard, OpToken) {
+    let mut plan = plan("constant:1/s", 10);
+    plan.warm_up_ns = 0;
+    plan.requests = Some(1);
+    plan.slos = vec![slo.parse().unwrap()];
+    let plan = Arc::new(plan);
+    let mut shard = Shard::new(Arc::clone(&plan), traits(Family::Inference), 0, 1_000);
+    shard.pull_due(1_000 + arrival_gap);
+    let op = shard.begin(1_000 + arrival_gap).unwrap();
+    (plan, shard, op.token)
+}
+
+const MS: u64 = 1_000_000;
+
+fn finish(plan: &LoadPlan, shard: Shard, at: u64) -> RunDocument {
+    let result = shard.finish(at).0;
+    summarise(plan, traits(Family::Inference), &result, context())
+}
+
+#[test]
+fn the_timeline_of_a_generation() {
+    let (plan, mut shard, op) = one_operation("ttft.p99 <= 100ms", 2 * MS);
+    let at = |ms: u64| 1_000 + ms * MS;
+    shard.sent(op, at(3));
+    let mut ended = Vec::new();
+    let content = |tokens| SessionEvent::Content { op, tokens: Some(tokens), reasoning: false };
+    shard.receive(&mut vec![SessionEvent::Head { op }], at(5), &mut ended);
+    shard.receive(
+        &mut vec![SessionEvent::Content { op, tokens: Some(1), reasoning: true }],
+        at(43),
+        &mut ended,
+    );
+    shard.receive(&mut vec![content(3)], at(103), &mut ended);
+    shard.receive(&mut vec![content(1)], at(123), &mut ended);
+    let done = SessionEvent::Done {
+        op,
+        answer: Answer { output_tokens: Some(5), input_tokens: Some(9), hit: None },
+    };
+    shard.receive(&mut vec![done], at(130), &mut ended);
+    assert_eq!(ended, [op]);
+    let document = finish(&plan, shard, at(200));
+    let p50 = |metric| document.metrics[&metric].p50.unwrap();
+    let near = |metric, expected: f64| {
+        assert!((p50(metric) - expected).abs() <= expected * 0.001, "{metric} {}", p50(metric))
+    };
+    near(MetricId::SchedulingError, 2.0);
+    near(MetricId::Ttft, 43.0);
+    near(MetricId::TtftFromSend, 40.0);
+    near(MetricId::TtftAnswer, 103.0);
+    near(MetricId::E2e, 123.0);
+    near(MetricId::ServiceTime, 120.0);
+    near(MetricId::StreamClose, 7.0);
+    // (last - first) / (5 tokens - 1 of the first chunk) = 80 / 4.
+    near(MetricId::Tpot, 20.0);
+    near(MetricId::Ntpot, 24.6);
+    // Gaps 60 and 20 ms; per token 20, 20, 20 and 20.
+    let (icl, itl) = (&document.metrics[&MetricId::Icl], &document.metrics[&MetricId::Itl]);
+    assert_eq!((icl.n, itl.n), (2, 4));
+    assert!((icl.max.unwrap() - 60.0).abs() < 1e-9);
+    near(MetricId::Itl, 20.0);
+    assert_eq!(document.counts.output_tokens, Some(5));
+    assert_eq!(document.counts.good, Some(1));
+    assert_eq!(
+        document.rates.output_tokens.map(|rate| (rate * document.phases.measured_seconds()).round()),
+        Some(5.0)
+    );
+    // One good operation is no proof of a p99: 299 are needed.
+    assert_eq!(document.slo[0].outcome, Outcome::Undetermined);
+    assert_eq!(document.slo[0].needs, Some(299));
+}
+
+#[test]
+fn tokens_per_chunk_are_one_each_when_totals_agree_and_unknown_when_not() {
+    for (total, itl) in [(3, true), (4, false)] {
+        let (plan, mut shard, op) = one_operation("ttft.p99 <= 100ms", 0);
+        let mut ended = Vec::new();
+        for ms in [10, 20, 40] {
+            let mut events = vec![SessionEvent::Content { op, tokens: None, reasoning: false }];
+            shard.receive(&mut events, 1_000 + ms * MS, &mut ended);
+        }
+        let answer = Answer { output_tokens: Some(total), ..Answer::default() };
+        shard.receive(&mut vec![SessionEvent::Done { op, answer }], 1_000 + 41 * MS, &mut ended);
+        let document = finish(&plan, shard, SECOND);
+        assert_eq!(document.metrics.contains_key(&MetricId::Itl), itl, "{total}");
+        assert!(document.metrics.contains_key(&MetricId::Icl));
+        assert_eq!(document.counts.output_tokens, Some(u64::from(total)));
+    }
+}
+
+#[test]
+fn failures_and_the_unfinished_stand_at_infinity() {
+    let (plan, mut shard, op) = one_operation("ttft.p99 <= 100ms", 0);
+    let failure = Failure::new(Origin::Target, Phase::Stream, "http-500", "x", "y");
+    let mut ended = Vec::new();
+    shard.receive(&mut vec![SessionEvent::Failed { op, failure }], 5 * MS, &mut ended);
+    let failed = finish(&plan, shard, SECOND);
+    let (plan, shard, _) = one_operation("ttft.p99 <= 100ms", 0);
+    let censored = finish(&plan, shard, SECOND);
+    for (document, count) in [(&failed, 0), (&censored, 1)] {
+        assert_eq!((document.counts.failed, document.counts.censored), (1, count));
+        assert_eq!(document.metrics[&MetricId::Ttft].p99, None);
+        assert_eq!(document.metrics[&MetricId::Ttft].censored, 1);
+        assert_eq!(document.counts.good, Some(0));
+        assert!(!document.valid);
+    }
+    assert_eq!(failed.errors[0].kind, "http-500");
+}
+
+#[test]
+fn an_answer_that_died_unanswered_is_sent_again_once_and_keeps_its_intended_start() {
+    let (plan, mut shard, op) = one_operation("ttft.p99 <= 100ms", 0);
+    shard.sent(op, 1_000 + MS);
+    assert!(shard.send_again(op));
+    let again = shard.begin(1_000 + 5 * MS).unwrap();
+    assert_eq!(again.intended_ns, 1_000);
+    shard.sent(again.token, 1_000 + 6 * MS);
+    assert!(!shard.send_again(again.token));
+    let mut ended = Vec::new();
+    let mut events = vec![
+        SessionEvent::Content { op: again.token, tokens: Some(1), reasoning: false },
+        SessionEvent::Done {
+            op: again.token,
+            answer: Answer { output_tokens: Some(1), ..Answer::default() },
+        },
+    ];
+    shard.receive(&mut events, 1_000 + 9 * MS, &mut ended);
+    let document = finish(&plan, shard, SECOND);
+    assert_eq!((document.counts.sent, document.counts.completed, document.counts.intended), (1, 1, 1));
+    assert!((document.metrics[&MetricId::Ttft].p50.unwrap() - 9.0).abs() < 0.01);
+    assert!((document.metrics[&MetricId::TtftFromSend].p50.unwrap() - 3.0).abs() < 0.01);
+}
+
+#[test]
+fn a_limit_of_operations_in_flight_makes_others_wait() {
+    let mut limited = plan("constant:100/s", 1);
+    limited.warm_up_ns = 0;
+    limited.max_in_flight = Some(2);
+    let plan = Arc::new(limited);
+    let mut shard = Shard::new(plan, traits(Family::Cache), 0, 0);
+    shard.pull_due(50 * MS);
+    assert!(
+        shard.begin(50 * MS).is_some() && shard.begin(50 * MS).is_some() && shard.begin(50 * MS).is_none()
+    );
+    assert_eq!(shard.tally().in_flight, 6);
+}
+
+#[test]
+fn messages_are_accounted_for() {
+    let mut queue_plan = plan("constant:10/s", 1);
+    queue_plan.warm_up_ns = 0;
+    let plan = Arc::new(queue_plan);
+    let mut shard = Shard::new(Arc::clone(&plan), traits(Family::Queue), 0, 0);
+    shard.pull_due(SECOND - 1);
+    let mut ops = Vec::new();
+    while let Some(op) = shard.begin(SECOND) {
+        shard.sent(op.token, SECOND);
+        ops.push(op);
+    }
+    assert_eq!(ops.len(), 10);
+    let mut ended = Vec::new();
+    // Message 3 comes late, 5 twice, 8 never; one copy claims an operation that has ended.
+    for number in [0, 1, 2, 4, 3, 5, 5, 6, 7, 9] {
+        let op = ops[number];
+        let sequence = number as u64;
+        let message = SessionEvent::Message { producer: 0, sequence, op: op.token, index: op.index };
+        shard.receive(&mut vec![message], 2 * SECOND, &mut ended);
+    }
+    let result = shard.finish(3 * SECOND).0;
+    let document = summarise(&plan, traits(Family::Queue), &result, context());
+    let counts = &document.counts;
+    assert_eq!(
+        (counts.received, counts.lost, counts.duplicated, counts.reordered),
+        (Some(9), Some(1), Some(1), Some(1))
+    );
+    let codes: Vec<_> = document.findings.iter().map(|finding| finding.code).collect();
+    for code in [FindingCode::MessagesLost, FindingCode::MessagesDuplicated, FindingCode::MessagesReordered] {
+        assert!(codes.contains(&code), "{codes:?}");
+    }
+}
+
+#[test]
+fn a_late_generator_makes_its_run_invalid() {
+    let mut late = plan("constant:100/s", 2);
+    late.warm_up_ns = 0;
+    let plan = Arc::new(late);
+    let mut shard = Shard::new(Arc::clone(&plan), traits(Family::Cache), 0, 0);
+    let mut now = 0;
+    let mut ended = Vec::new();
+    while !shard.is_over(now) {
+        // The generator wakes every 50 ms only; the target answers in 1 ms.
+        now += 50 * MS;
+        shard.pull_due(now);
+        while let Some(op) = shard.begin(now) {
+            shard.sent(op.token, now);
+            shard.receive(
+                &mut vec![SessionEvent::Done { op: op.token, answer: Answer::default() }],
+                now + MS,
+                &mut ended,
+            );
+        }
+    }
+    let result = shard.finish(now).0;
+    let document = summarise(&plan, traits(Family::Cache), &result, context());
+    assert!(!document.valid);
+    assert!(document.findings.iter().any(|finding| finding.code == FindingCode::GeneratorLate));
+}

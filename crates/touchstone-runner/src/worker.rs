@@ -1,0 +1,785 @@
+//! One shard's thread: sockets, timers and one loop.
+//!
+//! The loop hands over what is due, writes, waits for the next instant or event, and reads. Nothing in it blocks, and
+//! nothing in it waits for a consumer.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+use touchstone_load::{Connections, Driver, Failure, OpToken, Session, SessionEvent, Shard};
+use touchstone_model::Phase;
+use touchstone_net::{
+    Conn, ConnectProgress, Endpoint, Interest, PeerAddr, Poller, Ready, RecvBuf, StampSource, Token, mono_ns,
+};
+
+use crate::control::{Control, Outlet, RunEvent, ShardTick};
+use crate::failure;
+use crate::link::{Link, LinkState};
+
+/// Between two looks at limits and counters, ns.
+const HOUSEKEEPING_NS: u64 = 20_000_000;
+/// Between two ticks of live progress, ns.
+const TICK_NS: u64 = 200_000_000;
+/// Before a fixed connection is opened again, ns.
+const RECONNECT_NS: u64 = 100_000_000;
+/// Records that are handed over at once.
+const RECORD_BATCH: usize = 2048;
+/// Failures without a single success after which a run is given up.
+const HOPELESS: u64 = 200;
+
+/// What a worker needs to start.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    pub(crate) driver: Arc<dyn Driver>,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) addresses: Vec<PeerAddr>,
+    pub(crate) shard: u32,
+    pub(crate) shards: u32,
+    pub(crate) connect_timeout_ns: u64,
+    pub(crate) max_errors: Option<u64>,
+    pub(crate) spin_ns: u64,
+}
+
+/// What a worker counted beside its shard.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counters {
+    pub(crate) connections: u64,
+    pub(crate) reconnects: u64,
+    pub(crate) bytes_sent: u64,
+    pub(crate) bytes_received: u64,
+    pub(crate) reads: u64,
+    pub(crate) user_stamped: u64,
+    pub(crate) busy_ns: u64,
+    pub(crate) loop_ns: u64,
+    pub(crate) clock_steps: u64,
+    pub(crate) dropped: u64,
+    pub(crate) too_many_errors: bool,
+}
+
+pub(crate) struct Worker {
+    setup: Setup,
+    poller: Poller,
+    recv: RecvBuf,
+    links: Vec<Option<Link>>,
+    free_links: Vec<usize>,
+    generation: u32,
+    /// Links with free capacity: taken at the front, given back at the back (fixed) or the front (on demand, so that
+    /// few connections stay warm).
+    available: VecDeque<usize>,
+    dirty: Vec<usize>,
+    /// The link of each operation, by token.
+    link_of: Vec<u32>,
+    open_links: u32,
+    connecting: u32,
+    wanted: Connections,
+    reconnect_at: VecDeque<(u64, bool)>,
+    serial: u32,
+    address: usize,
+    outlet: Outlet,
+    control: Control,
+    pub(crate) counters: Counters,
+    events: Vec<SessionEvent>,
+    ended: Vec<OpToken>,
+    reply: Vec<u8>,
+    reported: (u64, u64),
+    failures_told: usize,
+    last_connect_failure: Option<Failure>,
+}
+
+const NO_LINK: u32 = u32::MAX;
+
+impl Worker {
+    pub(crate) fn new(setup: Setup, outlet: Outlet, control: Control) -> io::Result<Self> {
+        let share = |all: u32| all / setup.shards + u32::from(setup.shard < all % setup.shards);
+        let wanted = match setup.driver.connections() {
+            Connections::Fixed(all) => Connections::Fixed(share(all).max(1)),
+            Connections::OnDemand { at_most } => Connections::OnDemand { at_most: share(at_most).max(1) },
+        };
+        Ok(Self {
+            poller: Poller::new()?.with_spin_ns(setup.spin_ns),
+            recv: RecvBuf::new(),
+            links: Vec::new(),
+            free_links: Vec::new(),
+            generation: 0,
+            available: VecDeque::new(),
+            dirty: Vec::new(),
+            link_of: Vec::new(),
+            open_links: 0,
+            connecting: 0,
+            wanted,
+            reconnect_at: VecDeque::new(),
+            serial: 0,
+            address: 0,
+            outlet,
+            control,
+            counters: Counters::default(),
+            events: Vec::new(),
+            ended: Vec::new(),
+            reply: Vec::new(),
+            reported: (0, 0),
+            failures_told: 0,
+            last_connect_failure: None,
+            setup,
+        })
+    }
+
+    fn new_session(&mut self, consumer: bool) -> Option<Box<dyn Session>> {
+        let number = self.serial * self.setup.shards + self.setup.shard;
+        self.serial += 1;
+        if consumer {
+            self.setup.driver.consumer(self.setup.shard, number)
+        } else {
+            Some(self.setup.driver.session(self.setup.shard, number))
+        }
+    }
+
+    /// Starts to open a connection. Returns the failure when it fails at once.
+    fn open(&mut self, session: Box<dyn Session>, now_ns: u64) -> Result<usize, Failure> {
+        let address = &self.setup.addresses[self.address % self.setup.addresses.len().max(1)];
+        let conn =
+            Conn::connect(address, &self.setup.endpoint).map_err(|error| failure::connect_failure(&error))?;
+        let index = self.free_links.pop().unwrap_or_else(|| {
+            self.links.push(None);
+            self.links.len() - 1
+        });
+        self.generation = self.generation.wrapping_add(1) & 0xff_ffff;
+        let token = Token(index | (self.generation as usize) << 32);
+        if let Err(error) = self.poller.register(&conn, token, Interest::READABLE | Interest::WRITABLE) {
+            self.free_links.push(index);
+            return Err(failure::broken(&error, Phase::Connect));
+        }
+        self.links[index] = Some(Link::new(conn, session, self.generation, now_ns));
+        self.connecting += 1;
+        self.counters.connections += 1;
+        Ok(index)
+    }
+
+    /// Opens the fixed connections and the consumer, and waits until they are ready or their time is over.
+    pub(crate) fn prepare(&mut self, shard: &mut Shard) {
+        let began = mono_ns();
+        let has_consumer = match self.new_session(true) {
+            Some(session) => {
+                self.open_or_note(session, true, began);
+                true
+            }
+            None => false,
+        };
+        let fixed = match self.wanted {
+            Connections::Fixed(all) => all,
+            Connections::OnDemand { .. } => 0,
+        };
+        for _ in 0..fixed {
+            if let Some(session) = self.new_session(false) {
+                self.open_or_note(session, false, began);
+            }
+        }
+        let wanted = fixed + u32::from(has_consumer);
+        let deadline = began + self.setup.connect_timeout_ns;
+        let mut ready = Vec::new();
+        while self.connecting > 0
+            && self.open_links < wanted
+            && mono_ns() < deadline
+            && !self.control.aborted()
+        {
+            let wake = (mono_ns() + HOUSEKEEPING_NS).min(deadline);
+            if self.poller.wait(&mut ready, Some(wake)).is_err() {
+                break;
+            }
+            self.handle(&ready, shard);
+            self.flush(shard);
+        }
+    }
+
+    fn open_or_note(&mut self, session: Box<dyn Session>, consumer: bool, now_ns: u64) {
+        if let Err(failure) = self.open(session, now_ns) {
+            self.last_connect_failure = Some(failure);
+            self.reconnect_at.push_back((now_ns + RECONNECT_NS, consumer));
+        }
+    }
+
+    /// Runs the operations of a preload session to their end, on a connection of its own. Gives the number that failed.
+    pub(crate) fn preload(&mut self, session: Box<dyn Session>, operations: u64) -> Result<u64, Failure> {
+        let index = self.open(session, mono_ns())?;
+        let (mut started, mut done, mut failed) = (0, 0, 0);
+        let mut ready = Vec::new();
+        let mut heard_ns = mono_ns();
+        while done + failed < operations {
+            let now = mono_ns();
+            if now.saturating_sub(heard_ns) > self.setup.connect_timeout_ns || self.control.aborted() {
+                break;
+            }
+            let Some(link) = self.links[index].as_mut() else { break };
+            if link.state == LinkState::Open {
+                while started < operations && link.session.capacity() > 0 && link.conn.out().len() < 1 << 20 {
+                    let op = touchstone_load::Op { token: OpToken(0), index: started, intended_ns: now };
+                    link.append(|session, out| session.start(op, out));
+                    started += 1;
+                }
+                if link.conn.write_pending().is_err() {
+                    break;
+                }
+            }
+            self.poller
+                .wait(&mut ready, Some(now + HOUSEKEEPING_NS))
+                .map_err(|error| failure::broken(&error, Phase::Stream))?;
+            for event in std::mem::take(&mut ready) {
+                if event.token.0 & 0xffff_ffff != index || self.links[index].is_none() {
+                    continue;
+                }
+                let Some(link) = self.links[index].as_mut() else { break };
+                if let Err(error) = link.conn.drive_connect(mono_ns(), &mut self.recv) {
+                    self.close(index);
+                    return Err(failure::connect_failure(&error));
+                }
+                if link.state == LinkState::Connecting && link.conn.state() == touchstone_net::ConnState::Open
+                {
+                    link.state = LinkState::Greeting;
+                    let events = &mut self.events;
+                    link.append(|session, out| session.open(out, events));
+                }
+                let session = &mut link.session;
+                let (events, reply) = (&mut self.events, &mut self.reply);
+                let outcome =
+                    link.conn.read(&mut self.recv, &mut |bytes, _, _| session.receive(bytes, reply, events));
+                let reply = std::mem::take(&mut self.reply);
+                link.append(|_, out| out.extend_from_slice(&reply));
+                let gone = outcome.map_or(true, |outcome| outcome.eof);
+                let mut broken = None;
+                for event in self.events.drain(..) {
+                    heard_ns = mono_ns();
+                    match event {
+                        SessionEvent::Ready => link.state = LinkState::Open,
+                        SessionEvent::Done { .. } => done += 1,
+                        SessionEvent::Failed { .. } => failed += 1,
+                        SessionEvent::Broken { failure } => broken = Some(failure),
+                        _ => {}
+                    }
+                }
+                if let Some(failure) = broken {
+                    self.close(index);
+                    return Err(failure);
+                }
+                if gone {
+                    self.close(index);
+                    return Err(failure::closed(Phase::Stream));
+                }
+            }
+        }
+        self.close(index);
+        Ok(operations - done)
+    }
+
+    /// Removes a link without looking at its operations.
+    fn close(&mut self, index: usize) {
+        if let Some(link) = self.links[index].take() {
+            match link.state {
+                LinkState::Open => self.open_links = self.open_links.saturating_sub(1),
+                LinkState::Connecting | LinkState::Greeting => {
+                    self.connecting = self.connecting.saturating_sub(1)
+                }
+            }
+            if self.poller.deregister(&link.conn).is_err() {
+                // The descriptor is closed with the connection, which removes it from the poller as well.
+            }
+            self.free_links.push(index);
+        }
+    }
+
+    /// The loop: from the start of load to the end of drain.
+    pub(crate) fn drive(&mut self, shard: &mut Shard, start_ns: u64) -> io::Result<()> {
+        let mut ready = Vec::new();
+        let mut next_house = start_ns;
+        let mut next_tick = start_ns + TICK_NS;
+        let began = mono_ns();
+        let mut woke = began;
+        self.outlet.send(RunEvent::Started { start_ns });
+        loop {
+            let now = mono_ns();
+            if self.control.stopped() {
+                shard.stop(now);
+            }
+            shard.pull_due(now);
+            self.start_operations(shard, now);
+            self.flush(shard);
+            if now >= next_house {
+                next_house = now + HOUSEKEEPING_NS;
+                self.housekeeping(shard, now);
+            }
+            if now >= next_tick {
+                next_tick = now + TICK_NS;
+                self.tick(shard, now);
+            } else if shard.record_count() >= RECORD_BATCH {
+                self.hand_over_records(shard);
+            }
+            if shard.is_over(now) || self.control.aborted() {
+                break;
+            }
+            let mut deadline = next_house.min(shard.drain_end());
+            if let Some(due) = shard.next_due() {
+                deadline = deadline.min(due);
+            }
+            let before = mono_ns();
+            self.counters.busy_ns += before - woke;
+            self.poller.wait(&mut ready, Some(deadline))?;
+            woke = mono_ns();
+            self.handle(&ready, shard);
+        }
+        let now = mono_ns();
+        self.tick(shard, now);
+        self.counters.loop_ns = now - began;
+        self.counters.clock_steps = self.recv.clock_steps();
+        self.counters.dropped = self.outlet.dropped;
+        Ok(())
+    }
+
+    pub(crate) fn send_last(&mut self, shard: u32, records: Vec<touchstone_load::OpRecord>) {
+        self.outlet.send(RunEvent::Operations { shard, records });
+        self.counters.dropped = self.outlet.dropped;
+    }
+
+    fn tick(&mut self, shard: &mut Shard, now_ns: u64) {
+        self.hand_over_records(shard);
+        let tick = ShardTick {
+            shard: self.setup.shard,
+            at_ns: now_ns,
+            tally: shard.tally(),
+            recent: shard.recent(now_ns),
+        };
+        self.outlet.send(RunEvent::Tick(tick));
+    }
+
+    fn hand_over_records(&mut self, shard: &mut Shard) {
+        for (number, group) in shard.failures().iter().enumerate().skip(self.failures_told) {
+            let event = RunEvent::FirstFailure {
+                shard: self.setup.shard,
+                number: number as u16,
+                failure: group.first.clone(),
+            };
+            self.outlet.send(event);
+        }
+        self.failures_told = shard.failures().len();
+        let records = shard.take_records();
+        if !records.is_empty() {
+            self.outlet.send(RunEvent::Operations { shard: self.setup.shard, records });
+        }
+    }
+
+    /// Gives waiting operations to links with free capacity; opens further links where the policy allows.
+    fn start_operations(&mut self, shard: &mut Shard, now_ns: u64) {
+        while shard.wants_connection() {
+            let Some(index) = self.available.pop_front() else {
+                self.open_for_waiting(shard, now_ns);
+                return;
+            };
+            let Some(link) = self.links[index].as_mut().filter(|link| link.state == LinkState::Open) else {
+                continue;
+            };
+            link.listed = false;
+            if link.session.capacity() == 0 {
+                continue;
+            }
+            let Some(op) = shard.begin(now_ns) else { return };
+            self.counters.bytes_sent += link.append(|session, out| session.start(op, out));
+            link.await_sent(op.token);
+            link.active += 1;
+            if self.link_of.len() <= op.token.0 as usize {
+                self.link_of.resize(op.token.0 as usize + 1, NO_LINK);
+            }
+            self.link_of[op.token.0 as usize] = index as u32;
+            if !link.dirty {
+                link.dirty = true;
+                self.dirty.push(index);
+            }
+            if link.session.capacity() > 0 {
+                link.listed = true;
+                self.available.push_back(index);
+            }
+        }
+    }
+
+    fn open_for_waiting(&mut self, shard: &mut Shard, now_ns: u64) {
+        let Connections::OnDemand { at_most } = self.wanted else { return };
+        while (self.connecting as usize) < shard.waiting() && self.open_links + self.connecting < at_most {
+            let Some(session) = self.new_session(false) else { return };
+            if let Err(failure) = self.open(session, now_ns) {
+                shard.fail_next_waiting(failure, now_ns);
+            }
+        }
+    }
+
+    fn flush(&mut self, shard: &mut Shard) {
+        let dirty = std::mem::take(&mut self.dirty);
+        for index in &dirty {
+            self.flush_link(*index, shard);
+        }
+        // Links that broke may have made others dirty; they come in the next round.
+        let added = std::mem::replace(&mut self.dirty, dirty);
+        self.dirty.clear();
+        self.dirty.extend(added);
+    }
+
+    fn flush_link(&mut self, index: usize, shard: &mut Shard) {
+        let Some(link) = self.links[index].as_mut() else { return };
+        link.dirty = false;
+        match link.conn.write_pending() {
+            Ok(outcome) => {
+                let sent_ns = outcome.sent_ns.unwrap_or_else(mono_ns);
+                for token in link.now_sent(outcome.bytes_left) {
+                    shard.sent(token, sent_ns);
+                }
+            }
+            Err(error) => {
+                // What the peer said before it closed may still be there: an early answer, or the reason.
+                self.read(index, None, shard);
+                self.break_link(index, &failure::broken(&error, Phase::Send), shard, true);
+            }
+        }
+    }
+
+    fn handle(&mut self, ready: &[Ready], shard: &mut Shard) {
+        for event in ready {
+            let index = event.token.0 & 0xffff_ffff;
+            let generation = (event.token.0 >> 32) as u32;
+            let Some(Some(link)) = self.links.get_mut(index) else { continue };
+            if link.generation != generation {
+                continue;
+            }
+            if link.state == LinkState::Connecting {
+                self.connect(index, shard);
+                continue;
+            }
+            if event.writable && link.conn.has_pending() {
+                self.flush_link(index, shard);
+            }
+            if event.readable || event.closed {
+                self.read(index, Some(event), shard);
+            }
+        }
+    }
+
+    fn connect(&mut self, index: usize, shard: &mut Shard) {
+        let Some(link) = self.links[index].as_mut() else { return };
+        let now = mono_ns();
+        match link.conn.drive_connect(now, &mut self.recv) {
+            Ok(ConnectProgress::Pending) => {}
+            Ok(ConnectProgress::Ready) => {
+                link.state = LinkState::Greeting;
+                shard.connected(now.saturating_sub(link.opened_ns));
+                let events = &mut self.events;
+                link.append(|session, out| session.open(out, events));
+                if !self.take_state_events(index) {
+                    self.flush_link(index, shard);
+                    self.read(index, None, shard);
+                }
+            }
+            Err(error) => {
+                let failure = failure::connect_failure(&error);
+                self.connect_failed(index, failure, shard);
+            }
+        }
+    }
+
+    /// Looks for `Ready` among the events of opening; returns whether the link became open.
+    fn take_state_events(&mut self, index: usize) -> bool {
+        let ready = self.events.iter().any(|event| matches!(event, SessionEvent::Ready));
+        self.events.clear();
+        if ready {
+            self.became_open(index);
+        }
+        ready
+    }
+
+    fn became_open(&mut self, index: usize) {
+        let Some(link) = self.links[index].as_mut() else { return };
+        if link.state != LinkState::Open {
+            link.state = LinkState::Open;
+            self.connecting = self.connecting.saturating_sub(1);
+            self.open_links += 1;
+            if !link.dirty {
+                link.dirty = true;
+                self.dirty.push(index);
+            }
+        }
+        self.list(index);
+    }
+
+    fn list(&mut self, index: usize) {
+        let Some(link) = self.links[index].as_mut() else { return };
+        if !link.listed
+            && !link.session.receive_only()
+            && link.state == LinkState::Open
+            && link.session.capacity() > 0
+        {
+            link.listed = true;
+            match self.wanted {
+                Connections::Fixed(_) => self.available.push_back(index),
+                Connections::OnDemand { .. } => self.available.push_front(index),
+            }
+        }
+    }
+
+    /// A connection could not be opened.
+    fn connect_failed(&mut self, index: usize, failure: Failure, shard: &mut Shard) {
+        let consumer = self.links[index].as_ref().is_some_and(|link| link.session.receive_only());
+        self.close(index);
+        self.address += 1;
+        let now = mono_ns();
+        match self.wanted {
+            Connections::OnDemand { .. } => shard.fail_next_waiting(failure, now),
+            Connections::Fixed(_) => {
+                if self.open_links == 0 {
+                    shard.fail_all_waiting(&failure, now);
+                }
+                self.last_connect_failure = Some(failure);
+                self.reconnect_at.push_back((now + RECONNECT_NS, consumer));
+            }
+        }
+    }
+
+    fn read(&mut self, index: usize, ready: Option<&Ready>, shard: &mut Shard) {
+        loop {
+            let Some(link) = self.links[index].as_mut() else { return };
+            let Self { recv, events, reply, ended, counters, .. } = self;
+            let session = &mut link.session;
+            let mut became_ready = false;
+            let mut broken = None;
+            let mut sink = |bytes: &[u8], stamp_ns: u64, source: StampSource| {
+                counters.reads += 1;
+                counters.bytes_received += bytes.len() as u64;
+                counters.user_stamped += u64::from(source == StampSource::User);
+                session.receive(bytes, reply, events);
+                for event in events.iter() {
+                    match event {
+                        SessionEvent::Ready => became_ready = true,
+                        SessionEvent::Broken { failure } => broken = Some(failure.clone()),
+                        _ => {}
+                    }
+                }
+                shard.receive(events, stamp_ns, ended);
+            };
+            let outcome = match ready {
+                Some(ready) => link.conn.read_ready(ready, recv, &mut sink),
+                None => link.conn.read(recv, &mut sink),
+            };
+            if !self.reply.is_empty() {
+                let reply = std::mem::take(&mut self.reply);
+                link.append(|_, out| out.extend_from_slice(&reply));
+                self.reply = reply;
+                self.reply.clear();
+                if !link.dirty {
+                    link.dirty = true;
+                    self.dirty.push(index);
+                }
+            }
+            if became_ready {
+                self.became_open(index);
+            }
+            self.settle();
+            if let Some(failure) = broken {
+                self.break_link(index, &failure, shard, false);
+                return;
+            }
+            match outcome {
+                Ok(outcome) if outcome.eof => {
+                    self.end_of_stream(index, outcome.stamp_ns, shard);
+                    return;
+                }
+                Ok(outcome) if outcome.more => {}
+                Ok(_) => {
+                    self.list(index);
+                    self.close_if_spent(index);
+                    return;
+                }
+                Err(error) => {
+                    self.break_link(index, &failure::broken(&error, Phase::Stream), shard, true);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Takes the operations that ended off their links.
+    fn settle(&mut self) {
+        let mut ended = std::mem::take(&mut self.ended);
+        for token in ended.drain(..) {
+            let Some(slot) = self.link_of.get_mut(token.0 as usize) else { continue };
+            let index = std::mem::replace(slot, NO_LINK);
+            if index == NO_LINK {
+                continue;
+            }
+            if let Some(Some(link)) = self.links.get_mut(index as usize) {
+                link.active = link.active.saturating_sub(1);
+                link.reused = true;
+            }
+            self.list(index as usize);
+        }
+        self.ended = ended;
+    }
+
+    /// Closes an idle link on which its session will start nothing any more.
+    fn close_if_spent(&mut self, index: usize) {
+        let Some(link) = self.links[index].as_ref() else { return };
+        let spent = link.state == LinkState::Open
+            && link.active == 0
+            && link.session.capacity() == 0
+            && !link.session.receive_only();
+        if spent {
+            self.counters.reconnects += 1;
+            self.close(index);
+            self.replace(false);
+        }
+    }
+
+    /// Opens a fixed connection again, soon.
+    fn replace(&mut self, consumer: bool) {
+        if consumer || matches!(self.wanted, Connections::Fixed(_)) {
+            self.reconnect_at.push_back((mono_ns(), consumer));
+        }
+    }
+
+    fn end_of_stream(&mut self, index: usize, stamp_ns: u64, shard: &mut Shard) {
+        let Some(link) = self.links[index].as_mut() else { return };
+        if link.state != LinkState::Open {
+            self.connect_failed(index, failure::closed(Phase::Connect), shard);
+            return;
+        }
+        // An operation that died unanswered on a reused connection is sent again: keep the session from failing it.
+        if link.active > 0 && link.reused && self.send_unanswered_again(index, shard) {
+            self.counters.reconnects += 1;
+            return;
+        }
+        let Some(link) = self.links[index].as_mut() else { return };
+        link.session.end_of_stream(&mut self.events);
+        let stamp_ns = if stamp_ns == 0 { mono_ns() } else { stamp_ns };
+        shard.receive(&mut self.events, stamp_ns, &mut self.ended);
+        self.settle();
+        if self.links[index].as_ref().is_some_and(|link| link.active == 0) {
+            self.counters.reconnects += 1;
+            let consumer = self.links[index].as_ref().is_some_and(|link| link.session.receive_only());
+            self.close(index);
+            self.replace(consumer);
+        } else {
+            self.break_link(index, &failure::closed(Phase::Stream), shard, false);
+        }
+    }
+
+    /// Sends every operation of a link again (once each) when none of them was answered, and closes the link. Returns
+    /// whether it did.
+    fn send_unanswered_again(&mut self, index: usize, shard: &mut Shard) -> bool {
+        let tokens = self.tokens_on(index);
+        let Some(link) = self.links[index].as_ref() else { return false };
+        if tokens.is_empty() || tokens.iter().any(|token| link.session.answered(*token)) {
+            return false;
+        }
+        for token in tokens {
+            self.link_of[token.0 as usize] = NO_LINK;
+            if !shard.send_again(token) {
+                shard.fail(token, failure::closed(Phase::Headers), mono_ns());
+            }
+        }
+        self.close(index);
+        self.replace(false);
+        true
+    }
+
+    fn tokens_on(&self, index: usize) -> Vec<OpToken> {
+        let on = |(token, link): (usize, &u32)| (*link == index as u32).then_some(OpToken(token as u32));
+        self.link_of.iter().enumerate().filter_map(on).collect()
+    }
+
+    /// A link is of no further use: its operations fail, or are sent again where that is right.
+    fn break_link(&mut self, index: usize, why: &Failure, shard: &mut Shard, may_send_again: bool) {
+        let Some(link) = self.links[index].as_ref() else { return };
+        if link.state != LinkState::Open {
+            self.connect_failed(index, failure::at_phase(why, Phase::Connect), shard);
+            return;
+        }
+        self.counters.reconnects += 1;
+        if may_send_again && link.reused && self.send_unanswered_again(index, shard) {
+            return;
+        }
+        let now = mono_ns();
+        for token in self.tokens_on(index) {
+            let Some(link) = self.links[index].as_ref() else { break };
+            let phase = if link.is_unsent(token) {
+                Phase::Send
+            } else if link.session.answered(token) {
+                why.phase
+            } else {
+                Phase::Headers
+            };
+            self.link_of[token.0 as usize] = NO_LINK;
+            shard.fail(token, failure::at_phase(why, phase), now);
+        }
+        let consumer = self.links[index].as_ref().is_some_and(|link| link.session.receive_only());
+        self.close(index);
+        self.replace(consumer);
+    }
+
+    /// Limits, reconnects and shared counts.
+    fn housekeeping(&mut self, shard: &mut Shard, now_ns: u64) {
+        let mut expired = Vec::new();
+        shard.expire(now_ns, &mut expired);
+        for (token, failure) in expired {
+            let index = self
+                .link_of
+                .get_mut(token.0 as usize)
+                .map_or(NO_LINK, |slot| std::mem::replace(slot, NO_LINK));
+            let usable = match self.links.get_mut(index as usize) {
+                Some(Some(link)) => {
+                    link.active = link.active.saturating_sub(1);
+                    link.session.abandon(token)
+                }
+                _ => true,
+            };
+            shard.fail(token, failure, now_ns);
+            if !usable {
+                let why = failure::closed(Phase::Stream);
+                self.break_link(index as usize, &why, shard, false);
+            }
+        }
+        for index in 0..self.links.len() {
+            let late = self.links[index].as_ref().is_some_and(|link| {
+                link.state != LinkState::Open
+                    && now_ns.saturating_sub(link.opened_ns) > self.setup.connect_timeout_ns
+            });
+            if late {
+                self.connect_failed(index, failure::connect_timeout(self.setup.connect_timeout_ns), shard);
+            }
+        }
+        while let Some((at, consumer)) = self.reconnect_at.front().copied()
+            && at <= now_ns
+        {
+            self.reconnect_at.pop_front();
+            if let Some(session) = self.new_session(consumer)
+                && let Err(failure) = self.open(session, now_ns)
+            {
+                self.last_connect_failure = Some(failure);
+                self.reconnect_at.push_back((now_ns + RECONNECT_NS, consumer));
+            }
+        }
+        // Nothing is open and nothing is on its way: what waits has nowhere to go.
+        if matches!(self.wanted, Connections::Fixed(_))
+            && self.open_links == 0
+            && self.connecting == 0
+            && let Some(failure) = &self.last_connect_failure
+        {
+            shard.fail_all_waiting(failure, now_ns);
+        }
+        self.share_counts(shard);
+    }
+
+    fn share_counts(&mut self, shard: &mut Shard) {
+        let tally = shard.tally();
+        let (failed, completed) =
+            self.control.count(tally.failed - self.reported.0, tally.completed - self.reported.1);
+        self.reported = (tally.failed, tally.completed);
+        let too_many = self.setup.max_errors.is_some_and(|limit| failed >= limit);
+        let hopeless = completed == 0 && failed >= HOPELESS;
+        if (too_many || hopeless) && !self.control.stopped() {
+            self.counters.too_many_errors = true;
+            self.control.end_schedule();
+        }
+    }
+}
