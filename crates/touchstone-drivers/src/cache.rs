@@ -1,0 +1,3 @@
+//! Key-value caches.
+
+pub mod resp;

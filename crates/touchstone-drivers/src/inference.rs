@@ -1,0 +1,6 @@
+//! LLM inference engines.
+
+mod http;
+mod sse;
+
+pub mod openai;

@@ -1,0 +1,417 @@
+//! OpenAI chat completions and completions, streaming, over HTTP/1.1.
+//!
+//! Each operation is one POST whose prompt is a function of the seed and the operation's number, with a beginning
+//! that no other operation has, so that prefix caches cannot help. Temperature is 0 and the output length is fixed
+//! where the server knows `ignore_eos`. The reader follows what real engines send: role-only and null deltas, several
+//! tokens in a chunk, usage in its own chunk, in the last or in every one, errors inside a 200 stream, a missing
+//! `[DONE]`, cut bodies.
+//!
+//! Limits: 64 KiB of head, 1 MiB per event, 64 KiB of a refusal, 8 MiB of an answer that is one document.
+//!
+//! What it deliberately does not do: it neither keeps nor checks the generated text, and it follows no redirects.
+
+mod decode;
+mod session;
+mod sink;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use touchstone_load::{Connections, Driver, Session, Sink};
+use touchstone_model::{Family, MetricId};
+use touchstone_workload::payload;
+
+use crate::{DriverError, Secret, decimal, in_range};
+
+/// Which endpoint is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenAiKind {
+    /// `/v1/chat/completions`: one user message.
+    Chat,
+    /// `/v1/completions`: a bare prompt.
+    Completions,
+}
+
+/// What an [`OpenAi`] driver is made from.
+#[derive(Clone)]
+pub struct OpenAiOptions {
+    /// The endpoint's kind.
+    pub kind: OpenAiKind,
+    /// The value of the `host` header: name and port.
+    pub host: String,
+    /// The path of the endpoint, from the first slash.
+    pub path: String,
+    /// The model's name.
+    pub model: String,
+    /// Further request headers, as (name, value). They replace the driver's own of the same name, but for those that
+    /// frame the message, which are refused. Values are treated as secrets.
+    pub headers: Vec<(String, String)>,
+    /// Sent as `authorization: Bearer`.
+    pub api_key: Option<Secret>,
+    /// Input tokens asked for per operation, 1 to 10,000,000.
+    pub input_tokens: u32,
+    /// Words in the prompt; `input_tokens` of them when none. For callers that know how many tokens the target's
+    /// tokenizer makes of them.
+    pub prompt_words: Option<u32>,
+    /// Output tokens asked for per operation (`max_tokens`), 1 to 10,000,000.
+    pub output_tokens: u32,
+    /// Seed of the prompts.
+    pub seed: u64,
+    /// Most connections at once, 1 to 1,000,000.
+    pub connections: u32,
+    /// Sends `ignore_eos: true`: full length on vLLM and llama.cpp. Strict servers may refuse the field.
+    pub ignore_eos: bool,
+    /// Sends `continuous_usage_stats: true` with the stream options: exact tokens per chunk on vLLM.
+    pub continuous_usage: bool,
+    /// Sends llama.cpp's `cache_prompt` with this value; not sent when none.
+    pub cache_prompt: Option<bool>,
+}
+
+impl OpenAiOptions {
+    /// Options with the defaults: 128 input and 64 output tokens, seed 0, 256 connections, `ignore_eos` and continuous
+    /// usage on, the usual path of the kind.
+    #[must_use]
+    pub fn new(kind: OpenAiKind, host: impl Into<String>, model: impl Into<String>) -> Self {
+        Self {
+            kind,
+            host: host.into(),
+            path: match kind {
+                OpenAiKind::Chat => "/v1/chat/completions",
+                OpenAiKind::Completions => "/v1/completions",
+            }
+            .to_owned(),
+            model: model.into(),
+            headers: Vec::new(),
+            api_key: None,
+            input_tokens: 128,
+            prompt_words: None,
+            output_tokens: 64,
+            seed: 0,
+            connections: 256,
+            ignore_eos: true,
+            continuous_usage: true,
+            cache_prompt: None,
+        }
+    }
+}
+
+impl fmt::Debug for OpenAiOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Header values may hold credentials.
+        let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("OpenAiOptions")
+            .field("kind", &self.kind)
+            .field("host", &self.host)
+            .field("path", &self.path)
+            .field("model", &self.model)
+            .field("headers", &names)
+            .field("api_key", &self.api_key)
+            .field("input_tokens", &self.input_tokens)
+            .field("output_tokens", &self.output_tokens)
+            .field("seed", &self.seed)
+            .field("connections", &self.connections)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What all sessions of a driver share.
+struct Shared {
+    options: OpenAiOptions,
+    words: usize,
+    /// Request line and headers, up to the value of `content-length`.
+    head: Vec<u8>,
+    /// The body before the prompt.
+    before: Vec<u8>,
+    /// The body after the prompt.
+    after: Vec<u8>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.options, f)
+    }
+}
+
+impl Shared {
+    /// Appends the request of operation `index`; `prompt` is memory to work in.
+    fn write_request(&self, index: u64, prompt: &mut Vec<u8>, out: &mut Vec<u8>) {
+        prompt.clear();
+        payload::words(self.options.seed, index, self.words, prompt);
+        let length = self.before.len() + prompt.len() + self.after.len();
+        out.reserve(self.head.len() + 24 + length);
+        out.extend_from_slice(&self.head);
+        decimal::push(out, length as u64);
+        out.extend_from_slice(b"\r\n\r\n");
+        out.extend_from_slice(&self.before);
+        out.extend_from_slice(prompt);
+        out.extend_from_slice(&self.after);
+    }
+
+    /// A server's words without the key and without header values, which it may have repeated.
+    fn blot(&self, text: String) -> String {
+        let text = match &self.options.api_key {
+            Some(key) => key.blot(text),
+            None => text,
+        };
+        self.options.headers.iter().filter(|(_, value)| value.len() >= 8).fold(text, |text, (_, value)| {
+            if text.contains(value) { text.replace(value, "[secret]") } else { text }
+        })
+    }
+}
+
+/// The driver of OpenAI endpoints.
+#[derive(Debug, Clone)]
+pub struct OpenAi {
+    shared: Arc<Shared>,
+}
+
+impl OpenAi {
+    /// Makes the driver.
+    ///
+    /// # Errors
+    /// [`DriverError`] when a number is outside its range, or a header, the host or the path holds bytes that cannot
+    /// be sent.
+    pub fn new(options: OpenAiOptions) -> Result<Self, DriverError> {
+        in_range("input_tokens", u64::from(options.input_tokens), 1, 10_000_000)?;
+        in_range("output_tokens", u64::from(options.output_tokens), 1, 10_000_000)?;
+        in_range("connections", u64::from(options.connections), 1, 1_000_000)?;
+        let words = options.prompt_words.unwrap_or(options.input_tokens);
+        in_range("prompt_words", u64::from(words), 1, 10_000_000)?;
+        let head = request_head(&options)?;
+        let (before, after) = request_body(&options);
+        let shared = Shared { words: words as usize, options, head, before, after };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+}
+
+fn request_head(options: &OpenAiOptions) -> Result<Vec<u8>, DriverError> {
+    let refuse = |option, problem| Err(DriverError::Text { option, problem });
+    let visible = |text: &str| !text.is_empty() && text.bytes().all(|byte| matches!(byte, 0x21..=0x7E));
+    if !visible(&options.host) {
+        return refuse("host", "a blank or a byte that a header cannot carry");
+    }
+    if !visible(&options.path) || !options.path.starts_with('/') {
+        return refuse("path", "no leading slash, or a byte that a request line cannot carry");
+    }
+    let given = |name: &str| options.headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+    let mut lines = vec![format!("POST {} HTTP/1.1", options.path)];
+    for (name, value) in [
+        ("host", options.host.as_str()),
+        ("user-agent", concat!("touchstone/", env!("CARGO_PKG_VERSION"))),
+        ("accept", "text/event-stream, application/json"),
+        ("content-type", "application/json"),
+    ] {
+        if !given(name) {
+            lines.push(format!("{name}: {value}"));
+        }
+    }
+    let line_safe = |value: &str| value.bytes().all(|byte| byte == b'\t' || byte >= b' ' && byte != 0x7F);
+    for (name, value) in &options.headers {
+        let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        if name.is_empty() || !name.bytes().all(token) {
+            return refuse("header", "a name with a byte that is not allowed in it");
+        }
+        if name.eq_ignore_ascii_case("content-length") || name.eq_ignore_ascii_case("transfer-encoding") {
+            return refuse("header", "a field that frames the message, which is the driver's to set");
+        }
+        if !line_safe(value) {
+            return refuse("header", "a value with a line end or another control character");
+        }
+        lines.push(format!("{name}: {value}"));
+    }
+    if let Some(key) = &options.api_key {
+        if given("authorization") {
+            return refuse("header", "an `authorization` beside the API key");
+        }
+        if !line_safe(key.expose()) {
+            return refuse("api_key", "a line end or another control character");
+        }
+        lines.push(format!("authorization: Bearer {}", key.expose()));
+    }
+    lines.push("content-length: ".to_owned());
+    Ok(lines.join("\r\n").into_bytes())
+}
+
+/// The request's body before and after the prompt, which needs no escaping.
+fn request_body(options: &OpenAiOptions) -> (Vec<u8>, Vec<u8>) {
+    let mut stream_options = json!({"include_usage": true});
+    if options.continuous_usage {
+        stream_options["continuous_usage_stats"] = json!(true);
+    }
+    let mut body = json!({
+        "model": options.model,
+        "max_tokens": options.output_tokens,
+        "temperature": 0,
+        "stream": true,
+        "stream_options": stream_options,
+    });
+    if options.ignore_eos {
+        body["ignore_eos"] = json!(true);
+    }
+    if let Some(cache) = options.cache_prompt {
+        body["cache_prompt"] = json!(cache);
+    }
+    let mut before = body.to_string();
+    // The prompt comes last: the closing brace moves behind it.
+    before.pop();
+    let after = match options.kind {
+        OpenAiKind::Chat => {
+            before.push_str(r#","messages":[{"role":"user","content":""#);
+            r#""}]}"#
+        }
+        OpenAiKind::Completions => {
+            before.push_str(r#","prompt":""#);
+            r#""}"#
+        }
+    };
+    (before.into_bytes(), after.as_bytes().to_vec())
+}
+
+impl Driver for OpenAi {
+    fn family(&self) -> Family {
+        Family::Inference
+    }
+
+    fn connections(&self) -> Connections {
+        Connections::OnDemand { at_most: self.shared.options.connections }
+    }
+
+    fn session(&self, _shard: u32, _connection: u32) -> Box<dyn Session> {
+        Box::new(session::OpenAiSession::new(Arc::clone(&self.shared)))
+    }
+
+    fn leading_metric(&self) -> MetricId {
+        MetricId::Ttft
+    }
+
+    fn parameters(&self) -> BTreeMap<String, Value> {
+        let options = &self.shared.options;
+        let protocol = match options.kind {
+            OpenAiKind::Chat => "openai-chat",
+            OpenAiKind::Completions => "openai-completions",
+        };
+        [
+            ("protocol", json!(protocol)),
+            ("path", json!(options.path)),
+            ("model", json!(options.model)),
+            ("input_tokens", json!(options.input_tokens)),
+            ("prompt_words", json!(self.shared.words)),
+            ("output_tokens", json!(options.output_tokens)),
+            ("temperature", json!(0)),
+            ("ignore_eos", json!(options.ignore_eos)),
+            ("continuous_usage", json!(options.continuous_usage)),
+            ("cache_prompt", json!(options.cache_prompt)),
+            ("connections_at_most", json!(options.connections)),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+    }
+
+    fn asked_output_tokens(&self) -> Option<u32> {
+        Some(self.shared.options.output_tokens)
+    }
+
+    fn asked_input_tokens(&self) -> Option<u32> {
+        Some(self.shared.options.input_tokens)
+    }
+
+    fn sink(&self) -> Option<Box<dyn Sink>> {
+        Some(Box::new(sink::OpenAiSink::new(self.shared.options.kind, self.shared.options.output_tokens)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> OpenAiOptions {
+        OpenAiOptions::new(OpenAiKind::Chat, "127.0.0.1:8000", "m\"1")
+    }
+
+    #[test]
+    fn the_request_is_framed_and_says_what_was_asked_for() {
+        let mut asked = options();
+        asked.api_key = Some(Secret::new("sk-1"));
+        asked.headers = vec![("X-Tenant".to_owned(), "blue".to_owned()), ("Host".to_owned(), "h".to_owned())];
+        asked.cache_prompt = Some(false);
+        asked.input_tokens = 5;
+        let driver = OpenAi::new(asked).unwrap();
+        let mut out = Vec::new();
+        driver.shared.write_request(9, &mut Vec::new(), &mut out);
+        let text = String::from_utf8(out).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("POST /v1/chat/completions HTTP/1.1\r\n"), "{head}");
+        assert!(head.contains("\r\nX-Tenant: blue\r\n") && head.contains("\r\nHost: h\r\n"), "{head}");
+        assert!(!head.contains("127.0.0.1") && head.contains("\r\nauthorization: Bearer sk-1\r\n"), "{head}");
+        assert!(head.ends_with(&format!("content-length: {}", body.len())), "{head}");
+        let body: Value = serde_json::from_str(body).unwrap();
+        assert_eq!(body["model"], "m\"1");
+        assert_eq!(body["max_tokens"], 64);
+        assert_eq!(body["stream"], true);
+        assert_eq!(body["stream_options"], json!({"include_usage": true, "continuous_usage_stats": true}));
+        assert_eq!(body["ignore_eos"], true);
+        assert_eq!(body["cache_prompt"], false);
+        assert_eq!(body["temperature"], 0);
+        assert_eq!(body["messages"][0]["content"].as_str().unwrap().split(' ').count(), 5);
+    }
+
+    #[test]
+    fn completions_carry_a_bare_prompt_and_only_the_fields_that_are_on() {
+        let mut asked = OpenAiOptions::new(OpenAiKind::Completions, "h", "m");
+        asked.ignore_eos = false;
+        asked.continuous_usage = false;
+        asked.prompt_words = Some(3);
+        let driver = OpenAi::new(asked).unwrap();
+        let mut out = Vec::new();
+        driver.shared.write_request(0, &mut Vec::new(), &mut out);
+        let text = String::from_utf8(out).unwrap();
+        let body: Value = serde_json::from_str(text.split_once("\r\n\r\n").unwrap().1).unwrap();
+        assert_eq!(body["prompt"].as_str().unwrap().split(' ').count(), 3);
+        assert_eq!(body["stream_options"], json!({"include_usage": true}));
+        assert!(body.get("ignore_eos").is_none() && body.get("cache_prompt").is_none());
+        assert!(text.starts_with("POST /v1/completions HTTP/1.1\r\n"));
+    }
+
+    #[test]
+    fn secrets_do_not_show() {
+        let mut asked = options();
+        asked.api_key = Some(Secret::new("sk-verysecret"));
+        asked.headers = vec![("X-Auth".to_owned(), "topsecret".to_owned())];
+        let driver = OpenAi::new(asked).unwrap();
+        let shown = format!("{driver:?} {:?} {:?}", driver.session(0, 0), driver.parameters());
+        assert!(!shown.contains("verysecret") && !shown.contains("topsecret"), "{shown}");
+        assert_eq!(driver.shared.blot("no sk-verysecret, topsecret".to_owned()), "no [secret], [secret]");
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_refused() {
+        let refused = |change: &dyn Fn(&mut OpenAiOptions)| {
+            let mut asked = options();
+            change(&mut asked);
+            OpenAi::new(asked).unwrap_err().to_string()
+        };
+        let header = |name: &str, value: &str| {
+            let field = (name.to_owned(), value.to_owned());
+            refused(&move |asked| asked.headers = vec![field.clone()])
+        };
+        assert!(header("X", "a\r\nY: b").contains("line end"));
+        assert!(header("X Y", "a").contains("name"));
+        assert!(header("Content-Length", "1").contains("frames"));
+        assert!(
+            refused(&|asked| {
+                asked.headers = vec![("Authorization".to_owned(), "x".to_owned())];
+                asked.api_key = Some(Secret::new("k"));
+            })
+            .contains("beside")
+        );
+        assert!(refused(&|asked| asked.path = "v1".to_owned()).contains("path"));
+        assert!(refused(&|asked| asked.host = "a b".to_owned()).contains("host"));
+        assert!(refused(&|asked| asked.api_key = Some(Secret::new("a\nb"))).contains("api_key"));
+        assert!(refused(&|asked| asked.output_tokens = 0).contains("output_tokens"));
+        assert!(refused(&|asked| asked.connections = 0).contains("connections"));
+        assert!(refused(&|asked| asked.input_tokens = 0).contains("input_tokens"));
+    }
+}

@@ -1,0 +1,3 @@
+//! Message queues.
+
+pub mod nats;
