@@ -1,1 +1,17 @@
-//! touchstone-flow.
+//! The use cases: bench, match, run a scenario, decide, explain. Called by the binary (and later by the server) alike.
+//!
+//! Nothing here prints; who watches gets figures and notes through [`bench::Observer`]. Nothing here computes statistics.
+//!
+//! Main entry points: [`bench::bench`], [`scenario::match_all`], [`scenario::bench_all`],
+//! [`decision::decide_and_record`], [`explain::open`].
+
+pub mod bench;
+pub mod decision;
+pub mod explain;
+pub mod launch;
+pub mod probe;
+pub mod scenario;
+pub mod utc;
+
+/// The version of touchstone.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -30,7 +30,7 @@ pub fn findings(
     context: &RunContext,
 ) -> Vec<Finding> {
     let mut found = Vec::new();
-    generator(traits, document, context, &mut found);
+    generator(traits, document, &mut found);
     operations(plan, traits, aggregate, document, context, &mut found);
     course(plan, document, &mut found);
     answers(traits, aggregate, document, &mut found);
@@ -38,7 +38,7 @@ pub fn findings(
     found
 }
 
-fn generator(traits: Traits, document: &RunDocument, context: &RunContext, found: &mut Vec<Finding>) {
+fn generator(traits: Traits, document: &RunDocument, found: &mut Vec<Finding>) {
     if document.simulated {
         found.push(Finding::new(
             FindingCode::Simulated,
@@ -99,16 +99,6 @@ fn generator(traits: Traits, document: &RunDocument, context: &RunContext, found
             FindingCode::EventsDropped,
             format!("{} events did not reach a consumer", document.generator.events_dropped),
             "figures are complete (they are made in the generator); the log of operations is not",
-        ));
-    }
-    if let Some(busy) = context.host_busy_elsewhere.filter(|busy| *busy > 0.25) {
-        found.push(Finding::new(
-            FindingCode::HostBusy,
-            format!(
-                "other processes used {:.0} % of this machine's cores (the target too, if it runs here)",
-                busy * 100.0
-            ),
-            "measure on a quiet machine; compare candidates only in interleaved runs",
         ));
     }
 }

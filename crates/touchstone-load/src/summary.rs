@@ -48,8 +48,6 @@ pub struct RunContext {
     pub bytes_received: u64,
     /// The generator's part, without the scheduling error.
     pub certificate: Certificate,
-    /// Share of all cores that other processes used during the run; none where it cannot be read.
-    pub host_busy_elsewhere: Option<f64>,
     /// Digest of the environment fingerprint.
     pub fingerprint: Option<String>,
 }

@@ -36,7 +36,6 @@ fn context() -> RunContext {
         bytes_sent: 0,
         bytes_received: 0,
         certificate: Certificate { shards: 1, kernel_stamps: true, ..Certificate::default() },
-        host_busy_elsewhere: None,
         fingerprint: None,
     }
 }

@@ -200,7 +200,8 @@ pub struct Ranking {
     pub contenders: Vec<String>,
     /// `acceptability[i][r]`: share of preference x measurement draws in which contender i has rank r (0 the best).
     pub acceptability: Vec<Vec<f64>>,
-    /// `pairwise[i][j]`: share of draws in which i is at least as good as j.
+    /// `pairwise[i][j]`: share of draws in which i is better than j, ties counting half; 0 both ways between candidates
+    /// of different durability or delivery classes, which are not compared.
     pub pairwise: Vec<Vec<f64>>,
     /// `robust[i][j]`: share of measurement draws in which i is at least as good as j at every vertex of the preferences.
     pub robust: Vec<Vec<f64>>,

@@ -651,6 +651,11 @@ impl Worker {
         }
         let Some(link) = self.links[index].as_mut() else { return };
         link.session.end_of_stream(&mut self.events);
+        let why = self.events.iter().find_map(|event| match event {
+            SessionEvent::Broken { failure } => Some(failure.clone()),
+            _ => None,
+        });
+        let why = why.unwrap_or_else(|| failure::closed(Phase::Stream));
         let stamp_ns = if stamp_ns == 0 { mono_ns() } else { stamp_ns };
         shard.receive(&mut self.events, stamp_ns, &mut self.ended);
         self.settle();
@@ -660,7 +665,7 @@ impl Worker {
             self.close(index);
             self.replace(consumer);
         } else {
-            self.break_link(index, &failure::closed(Phase::Stream), shard, false);
+            self.break_link(index, &why, shard, false);
         }
     }
 
