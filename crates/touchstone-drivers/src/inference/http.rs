@@ -37,6 +37,8 @@ pub(crate) struct Head {
     pub(crate) keep_alive: bool,
     /// Whether only the end of the connection ends the body.
     pub(crate) until_close: bool,
+    /// Whether the server says that it is a simulator (`x-touchstone-simulated`).
+    pub(crate) simulated: bool,
 }
 
 /// The bytes are not an HTTP/1.x response.
@@ -293,6 +295,7 @@ fn parse_head(bytes: &[u8]) -> Result<Option<(Head, State)>, HttpError> {
         location: None,
         keep_alive: minor >= 1,
         until_close: false,
+        simulated: false,
     };
     let mut length = None;
     let mut chunked = None;
@@ -323,6 +326,8 @@ fn parse_head(bytes: &[u8]) -> Result<Option<(Head, State)>, HttpError> {
         } else if field.name.eq_ignore_ascii_case("content-encoding") {
             let encoding = text();
             head.encoding = (!encoding.is_empty() && encoding != "identity").then_some(encoding);
+        } else if field.name.eq_ignore_ascii_case("x-touchstone-simulated") {
+            head.simulated = true;
         } else if field.name.eq_ignore_ascii_case("location") {
             head.location = Some(String::from_utf8_lossy(value).into_owned());
         }

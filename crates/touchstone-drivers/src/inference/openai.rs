@@ -17,6 +17,7 @@ mod sink;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 use touchstone_load::{Connections, Driver, Session, Sink};
@@ -126,6 +127,8 @@ struct Shared {
     before: Vec<u8>,
     /// The body after the prompt.
     after: Vec<u8>,
+    /// Whether an answer said that its server is a simulator.
+    simulated: AtomicBool,
 }
 
 impl fmt::Debug for Shared {
@@ -181,7 +184,7 @@ impl OpenAi {
         in_range("prompt_words", u64::from(words), 1, 10_000_000)?;
         let head = request_head(&options)?;
         let (before, after) = request_body(&options);
-        let shared = Shared { words: words as usize, options, head, before, after };
+        let shared = Shared { words: words as usize, options, head, before, after, simulated: AtomicBool::new(false) };
         Ok(Self { shared: Arc::new(shared) })
     }
 }
@@ -280,6 +283,10 @@ impl Driver for OpenAi {
 
     fn session(&self, _shard: u32, _connection: u32) -> Box<dyn Session> {
         Box::new(session::OpenAiSession::new(Arc::clone(&self.shared)))
+    }
+
+    fn simulated(&self) -> bool {
+        self.shared.simulated.load(Ordering::Relaxed)
     }
 
     fn leading_metric(&self) -> MetricId {

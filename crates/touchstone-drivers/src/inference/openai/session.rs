@@ -1,6 +1,7 @@
 //! One connection to an OpenAI server: requests one after another, each answered by a stream.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use touchstone_load::{Answer, Failure, Op, OpToken, Session, SessionEvent};
 use touchstone_model::{Origin, Phase};
@@ -106,6 +107,9 @@ impl OpenAiSession {
     }
 
     fn take_head(&mut self, head: Head, events: &mut Vec<SessionEvent>) {
+        if head.simulated {
+            self.shared.simulated.store(true, Ordering::Relaxed);
+        }
         self.keep_alive = head.keep_alive;
         self.until_close = head.until_close;
         self.location = head.location;
