@@ -37,7 +37,7 @@ mod statement;
 mod verdict;
 mod worth;
 
-use touchstone_model::decision::{DecisionDocument, FORMAT, Gate, Seal, Status};
+use touchstone_model::decision::{Anchors, DecisionDocument, FORMAT, Gate, Seal, Status};
 use touchstone_model::scenario::Candidate;
 use touchstone_model::{Level, RunDocument, Scenario};
 
@@ -158,6 +158,20 @@ pub fn decide(scenario: &Scenario, inputs: &[CandidateInput<'_>], context: &Cont
         touchstone_version: context.touchstone_version.to_owned(),
         catalog_date: context.catalog_date.to_owned(),
         seed,
+        criteria: scenario
+            .criteria
+            .iter()
+            .map(|one| Anchors {
+                metric: one.metric.to_string(),
+                worst: one.worst.to_string(),
+                best: one.best.to_string(),
+            })
+            .collect(),
+        preference: scenario
+            .preference_groups()
+            .iter()
+            .map(|group| group.iter().map(|index| scenario.criteria[*index].metric.to_string()).collect())
+            .collect(),
         candidates: candidates.iter().map(Judged::result).collect(),
         ranking,
         flips,

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
-use touchstone_drivers::{DriverError, Nats, NatsOptions, OpenAi, OpenAiKind, OpenAiOptions, Resp, RespOptions, Secret};
+use touchstone_drivers::{
+    DriverError, Nats, NatsOptions, OpenAi, OpenAiKind, OpenAiOptions, Resp, RespOptions, Secret,
+};
 use touchstone_load::summary::{RunContext, summarise};
 use touchstone_load::{Driver, Failure, LoadPlan, OpRecord};
 use touchstone_model::run::{Certificate, Phases, TargetDescription, WorkloadDescription};
@@ -178,7 +180,11 @@ pub struct Benched {
 ///
 /// # Errors
 /// When the run cannot be tried, see [`BenchError`].
-pub fn bench(request: &BenchRequest, observer: &mut dyn Observer, control: &Control) -> Result<Benched, BenchError> {
+pub fn bench(
+    request: &BenchRequest,
+    observer: &mut dyn Observer,
+    control: &Control,
+) -> Result<Benched, BenchError> {
     if request.target.protocol == Protocol::Engine {
         return Err(BenchError::NotLaunched);
     }
@@ -189,7 +195,10 @@ pub fn bench(request: &BenchRequest, observer: &mut dyn Observer, control: &Cont
     let identity = match &identified {
         Ok(identity) => identity.clone(),
         Err(failure) => {
-            observer.note(&format!("the target does not say who it is: {} ({})", failure.message, failure.advice));
+            observer.note(&format!(
+                "the target does not say who it is: {} ({})",
+                failure.message, failure.advice
+            ));
             Identity::default()
         }
     };
@@ -220,7 +229,8 @@ pub fn bench(request: &BenchRequest, observer: &mut dyn Observer, control: &Cont
     let recorder = match &request.store {
         Some(root) => {
             let dir = RunStore::new(root).create(&run)?;
-            let manifest = manifest(&run, &started_at, &plan, driver.as_ref(), &identity, &target, &parameters);
+            let manifest =
+                manifest(&run, &started_at, &plan, driver.as_ref(), &identity, &target, &parameters);
             Some(Recorder::start(&dir, manifest, Some(&fingerprint)))
         }
         None => None,
@@ -304,16 +314,24 @@ fn model(
     match (&request.model, listed) {
         (Some(model), listed) => {
             if !listed.is_empty() && !listed.contains(model) {
-                observer.note(&format!("the target does not list the model `{model}`; it lists {}", listed.join(", ")));
+                observer.note(&format!(
+                    "the target does not list the model `{model}`; it lists {}",
+                    listed.join(", ")
+                ));
             }
             Ok(Some(model.clone()))
         }
         (None, [only]) => Ok(Some(only.clone())),
         // An unreachable target gives a run with errors, whatever the model is called.
         (None, _) if identified.is_err() => Ok(Some("unknown".to_owned())),
-        (None, []) => Err(BenchError::Model { listed: "the target lists no model; name one with --model".to_owned() }),
+        (None, []) => {
+            Err(BenchError::Model { listed: "the target lists no model; name one with --model".to_owned() })
+        }
         (None, several) => Err(BenchError::Model {
-            listed: format!("the target lists several models ({}); name one with --model", several.join(", ")),
+            listed: format!(
+                "the target lists several models ({}); name one with --model",
+                several.join(", ")
+            ),
         }),
     }
 }
@@ -406,7 +424,12 @@ fn manifest(
             schedule_digest: plan.schedule_digest(),
             parameters: parameters.clone(),
         },
-        phases: Phases { start_ns, measured_from_ns, measured_to_ns, end_ns: measured_to_ns.saturating_add(plan.drain_ns) },
+        phases: Phases {
+            start_ns,
+            measured_from_ns,
+            measured_to_ns,
+            end_ns: measured_to_ns.saturating_add(plan.drain_ns),
+        },
         leading_metric: driver.leading_metric(),
         fingerprint: None,
     }

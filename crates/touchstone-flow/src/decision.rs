@@ -16,9 +16,15 @@ use touchstone_records::{CheckOutcome, RunStore, StoreError};
 use touchstone_report::Lang;
 
 use crate::bench::store_root;
-use crate::scenario::{CANDIDATE_LABEL, Matched, REPEAT_LABEL, SCENARIO_LABEL, ScenarioFile, decisions_root};
+use crate::scenario::{
+    CANDIDATE_LABEL, Matched, REPEAT_LABEL, SCENARIO_LABEL, ScenarioFile, decisions_root, match_all,
+};
 use crate::utc;
 
+/// The catalog's own file, with its format and date.
+const CATALOG_FILE: &str = "catalog.yaml";
+/// What the label of a catalog file begins with; its name follows.
+const CATALOG_LABEL: &str = "catalog file ";
 /// A decision is looked at again after half of its horizon, at the latest after this many days.
 const REVIEW_DAYS: f64 = 180.0;
 
@@ -109,7 +115,8 @@ pub fn seal(scenario: &Scenario, out: &Path) -> Result<Seal, DecideError> {
     {
         return Ok(Seal { digest, sealed_at: seal.sealed_at });
     }
-    let seal = SealFile { format: "touchstone.seal/1".to_owned(), digest: digest.clone(), sealed_at: utc::now() };
+    let seal =
+        SealFile { format: "touchstone.seal/1".to_owned(), digest: digest.clone(), sealed_at: utc::now() };
     std::fs::create_dir_all(&folder).map_err(|source| failed("written", source))?;
     let text = serde_json::to_string_pretty(&seal).unwrap_or_default();
     std::fs::write(&path, text).map_err(|source| failed("written", source))?;
@@ -134,13 +141,10 @@ pub fn stored_runs(
     let mut runs: BTreeMap<String, Vec<StoredRun>> = BTreeMap::new();
     for id in ids {
         let Ok(document) = store.load(&id) else { continue };
-        let label = |name: &str| {
-            document.workload.parameters.get(name).and_then(|value| value.as_str()).map(str::to_owned)
-        };
-        if label(SCENARIO_LABEL).as_deref() != Some(file.digest.as_str()) {
+        if label_of(&document, SCENARIO_LABEL).as_deref() != Some(file.digest.as_str()) {
             continue;
         }
-        let Some(candidate) = label(CANDIDATE_LABEL) else { continue };
+        let Some(candidate) = label_of(&document, CANDIDATE_LABEL) else { continue };
         let report = store.verify(&id)?;
         if !report.is_ok() {
             let failed = report.checks.iter().filter_map(|check| match &check.outcome {
@@ -155,10 +159,21 @@ pub fn stored_runs(
         let digest = digest_of(&path)?;
         runs.entry(candidate).or_default().push(StoredRun { document, digest, dir });
     }
-    for list in runs.values_mut() {
-        list.sort_by(|a, b| (&a.document.started_at, &a.document.run).cmp(&(&b.document.started_at, &b.document.run)));
-    }
+    sort(&mut runs);
     Ok(runs)
+}
+
+/// Into the order in which they were made.
+fn sort(runs: &mut BTreeMap<String, Vec<StoredRun>>) {
+    for list in runs.values_mut() {
+        list.sort_by(|a, b| {
+            (&a.document.started_at, &a.document.run).cmp(&(&b.document.started_at, &b.document.run))
+        });
+    }
+}
+
+fn label_of(document: &RunDocument, name: &str) -> Option<String> {
+    document.workload.parameters.get(name).and_then(|value| value.as_str()).map(str::to_owned)
 }
 
 fn digest_of(path: &Path) -> Result<String, DecideError> {
@@ -196,16 +211,112 @@ pub fn decide_and_record(
         return Err(DecideError::NoRuns);
     }
     let seal = seal(&file.scenario, out)?;
+    let mut document = decide_over(file, catalog, matched, &runs, &seal);
+    let content = evidence(&mut document, file, catalog, &runs)?;
+    document.id = record_id(&document);
+    let by_candidate: Vec<(String, Vec<RunDocument>)> = matched
+        .iter()
+        .filter_map(|one| {
+            let list = runs.get(&one.candidate.name)?;
+            Some((one.candidate.name.clone(), list.iter().map(|run| run.document.clone()).collect()))
+        })
+        .collect();
+    let record = touchstone_report::markdown::record(&document, lang);
+    let report = touchstone_report::html::decision_report(&document, &by_candidate, lang);
+    let bundle = DecisionBundle { document: &document, record: &record, report: &report, evidence: &content };
+    let dir = DecisionStore::new(&decisions_root(out)).write(&bundle)?;
+    Ok(Decided { document, dir, runs: by_candidate })
+}
+
+/// Why a record could not be recomputed.
+#[derive(Debug, thiserror::Error)]
+pub enum RecomputeError {
+    /// The record holds no scenario, or one that cannot be read any longer.
+    #[error("the record's scenario cannot be read")]
+    Scenario(#[from] touchstone_model::DocumentError),
+    /// A file of the record cannot be read.
+    #[error("the record's file {} cannot be read", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A run document makes no sense.
+    #[error("the record's run {} cannot be read", path.display())]
+    Run {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A candidate does not fit the recorded catalog files.
+    #[error(transparent)]
+    Match(#[from] touchstone_catalog::matching::MatchError),
+}
+
+/// Decides once more over the evidence that lies in a record's folder, without any store. The result equals the stored
+/// document exactly, unless the evidence was changed or the method is another.
+///
+/// # Errors
+/// See [`RecomputeError`].
+pub fn recompute(stored: &DecisionDocument, dir: &Path) -> Result<DecisionDocument, RecomputeError> {
+    let read = |entry: &EvidenceEntry| {
+        let path = dir.join(&entry.path);
+        std::fs::read(&path)
+            .map(|bytes| (path.clone(), bytes))
+            .map_err(|source| RecomputeError::File { path, source })
+    };
+    let (mut scenario, mut files, mut documents) = (None, Vec::new(), Vec::new());
+    for entry in &stored.evidence {
+        match entry.kind.as_str() {
+            "scenario" => scenario = Some(read(entry)?),
+            "catalog" => {
+                let name = entry.label.strip_prefix(CATALOG_LABEL).unwrap_or(&entry.label).to_owned();
+                files.push((name, read(entry)?.1));
+            }
+            "run" => {
+                let (path, bytes) = read(entry)?;
+                let document: RunDocument =
+                    serde_json::from_slice(&bytes).map_err(|source| RecomputeError::Run { path, source })?;
+                documents.push(StoredRun { document, digest: entry.digest.clone(), dir: dir.to_owned() });
+            }
+            _ => {}
+        }
+    }
+    let (path, bytes) = scenario.unwrap_or_default();
+    let mut file = ScenarioFile::read(&path.display().to_string(), bytes)?;
+    file.scenario.measurement.seed = stored.seed;
+    let catalog = Catalog::parse(&files)?;
+    let matched = match_all(&catalog, &file.scenario)?;
+    let mut runs: BTreeMap<String, Vec<StoredRun>> = BTreeMap::new();
+    for run in documents {
+        if let Some(candidate) = label_of(&run.document, CANDIDATE_LABEL) {
+            runs.entry(candidate).or_default().push(run);
+        }
+    }
+    sort(&mut runs);
+    let mut document = decide_over(&file, &catalog, &matched, &runs, &stored.seal);
+    document.evidence.clone_from(&stored.evidence);
+    document.id = record_id(&document);
+    Ok(document)
+}
+
+/// The decision over runs, without the list of evidence and the id.
+fn decide_over(
+    file: &ScenarioFile,
+    catalog: &Catalog,
+    matched: &[Matched],
+    runs: &BTreeMap<String, Vec<StoredRun>>,
+    seal: &Seal,
+) -> DecisionDocument {
     let catalog_digests: BTreeMap<&str, String> =
         catalog.files().iter().map(|(name, bytes)| (name.as_str(), sha256(bytes))).collect();
-    let catalog_digest = catalog_digests
-        .iter()
-        .find(|(name, _)| name.ends_with("catalog.yaml"))
-        .map(|(_, digest)| digest.clone())
-        .unwrap_or_default();
-    let decided_at = decided_at(&runs, &seal);
+    let catalog_digest = catalog_digests.get(CATALOG_FILE).cloned().unwrap_or_default();
+    let decided_at = decided_at(runs, seal);
     let review_by = review_by(&file.scenario, &decided_at);
-    let id = record_id(file, &catalog_digests, &runs);
     let workloads: BTreeMap<&str, Vec<String>> = runs
         .iter()
         .map(|(name, list)| (name.as_str(), list.iter().map(|run| workload_digest(&run.document)).collect()))
@@ -217,13 +328,11 @@ pub fn decide_and_record(
             let list = runs.get(&one.candidate.name).unwrap_or(&empty);
             let digests = workloads.get(one.candidate.name.as_str());
             let mut semantic_gates = one.matched.gates.clone();
-            for gate in &mut semantic_gates {
-                for evidence in &mut gate.evidence {
-                    if let Some(digest) =
-                        evidence.strip_prefix("catalog:").and_then(|name| catalog_digests.get(name))
-                    {
-                        evidence.clone_from(digest);
-                    }
+            for evidence in semantic_gates.iter_mut().flat_map(|gate| &mut gate.evidence) {
+                if let Some(digest) =
+                    evidence.strip_prefix("catalog:").and_then(|name| catalog_digests.get(name))
+                {
+                    evidence.clone_from(digest);
                 }
             }
             CandidateInput {
@@ -244,36 +353,24 @@ pub fn decide_and_record(
         })
         .collect();
     let context = Context {
-        id: &id,
+        id: "",
         touchstone_version: crate::VERSION,
         catalog_date: catalog.date(),
         catalog_digest: &catalog_digest,
         scenario_digest: &file.digest,
-        seal: &seal,
+        seal,
         decided_at: &decided_at,
         review_by: &review_by,
         draws: DRAWS,
     };
-    let mut document = decide(&file.scenario, &inputs, &context);
-    let content = evidence(&mut document, file, catalog, &runs)?;
-    let by_candidate: Vec<(String, Vec<RunDocument>)> = matched
-        .iter()
-        .filter_map(|one| {
-            let list = runs.get(&one.candidate.name)?;
-            Some((one.candidate.name.clone(), list.iter().map(|run| run.document.clone()).collect()))
-        })
-        .collect();
-    let record = touchstone_report::markdown::record(&document, lang);
-    let report = touchstone_report::html::decision_report(&document, &by_candidate, lang);
-    let bundle = DecisionBundle { document: &document, record: &record, report: &report, evidence: &content };
-    let dir = DecisionStore::new(&decisions_root(out)).write(&bundle)?;
-    Ok(Decided { document, dir, runs: by_candidate })
+    decide(&file.scenario, &inputs, &context)
 }
 
 /// When the decision counts as made: the end of the latest run, or the seal when nothing was measured.
 fn decided_at(runs: &BTreeMap<String, Vec<StoredRun>>, seal: &Seal) -> String {
     let ends = runs.values().flatten().filter_map(|run| {
-        let length_s = run.document.phases.end_ns.saturating_sub(run.document.phases.start_ns) / 1_000_000_000;
+        let length_s =
+            run.document.phases.end_ns.saturating_sub(run.document.phases.start_ns) / 1_000_000_000;
         Some(utc::parse(&run.document.started_at)? + length_s)
     });
     ends.max().map_or_else(|| seal.sealed_at.clone(), utc::format)
@@ -285,17 +382,11 @@ fn review_by(scenario: &Scenario, decided_at: &str) -> String {
     utc::format(at).chars().take(10).collect()
 }
 
-/// An id that depends on the evidence alone.
-fn record_id(
-    file: &ScenarioFile,
-    catalog: &BTreeMap<&str, String>,
-    runs: &BTreeMap<String, Vec<StoredRun>>,
-) -> String {
-    let mut text = file.digest.clone();
-    for digest in catalog.values().chain(runs.values().flatten().map(|run| &run.digest)) {
-        text.push_str(digest);
-    }
-    let digest = sha256(text.as_bytes());
+/// An id that depends on the evidence and the seed alone.
+fn record_id(document: &DecisionDocument) -> String {
+    let mut digests: Vec<&str> = document.evidence.iter().map(|entry| entry.digest.as_str()).collect();
+    digests.sort_unstable();
+    let digest = sha256(format!("{} {}", document.seed, digests.join(" ")).as_bytes());
     format!("d-{}", digest.trim_start_matches("sha256:").get(..12).unwrap_or_default())
 }
 
@@ -316,13 +407,23 @@ fn evidence(
         }
     };
     let scenario = EvidenceContent::Bytes(file.bytes.clone());
-    add("scenario", "yaml", file.digest.clone(), Level::P0, false, format!("scenario {}", document.scenario), scenario);
+    add(
+        "scenario",
+        "yaml",
+        file.digest.clone(),
+        Level::P0,
+        false,
+        format!("scenario {}", document.scenario),
+        scenario,
+    );
     for (name, bytes) in catalog.files() {
         let digest = sha256(bytes);
-        let used = document.candidates.iter().flat_map(|one| &one.gates).any(|gate| gate.evidence.contains(&digest))
-            || document.statements.iter().any(|statement| statement.evidence.contains(&digest));
-        if used {
-            let label = format!("catalog file {name}");
+        let used =
+            document.candidates.iter().flat_map(|one| &one.gates).any(|gate| gate.evidence.contains(&digest))
+                || document.statements.iter().any(|statement| statement.evidence.contains(&digest));
+        // The file with the catalog's date belongs to every decision: it is what the others are read with.
+        if used || name == CATALOG_FILE {
+            let label = format!("{CATALOG_LABEL}{name}");
             add("catalog", "yaml", digest, Level::P0, false, label, EvidenceContent::Bytes(bytes.clone()));
         }
     }

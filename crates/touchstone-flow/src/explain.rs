@@ -53,9 +53,15 @@ impl Explained {
     }
 
     fn check(&self, entry: &EvidenceEntry) -> Check {
-        match self.problems.iter().find(|problem| problem.digest == entry.digest && problem.path == entry.path) {
+        match self
+            .problems
+            .iter()
+            .find(|problem| problem.digest == entry.digest && problem.path == entry.path)
+        {
             None => Check::Intact,
-            Some(EvidenceProblem { problem: Problem::Changed { found }, .. }) => Check::Changed { found: found.clone() },
+            Some(EvidenceProblem { problem: Problem::Changed { found }, .. }) => {
+                Check::Changed { found: found.clone() }
+            }
             Some(_) => Check::Missing,
         }
     }
@@ -68,7 +74,10 @@ impl Explained {
         let Ok(bytes) = std::fs::read(self.dir.join(&entry.path)) else { return Vec::new() };
         let Ok(run) = serde_json::from_slice::<RunDocument>(&bytes) else { return Vec::new() };
         let mut nodes = vec![
-            Node::leaf(format!("{} with {}, seed {}", run.target.target, run.workload.arrival, run.workload.seed)),
+            Node::leaf(format!(
+                "{} with {}, seed {}",
+                run.target.target, run.workload.arrival, run.workload.seed
+            )),
             Node::leaf(format!(
                 "{} intended, {} completed, {} failed in {:.1} s",
                 run.counts.intended,

@@ -58,15 +58,15 @@ pub fn engine(program: &Path, profile: &str, seed: u64) -> Result<Engine, Launch
     let address = serde_json::from_str::<serde_json::Value>(&line)
         .ok()
         .and_then(|ready| ready.get("address")?.as_str().map(str::to_owned));
-    let target = address.and_then(|address| {
-        format!("{}=http://{address}", Protocol::OpenAiChat).parse::<Target>().ok()
-    });
+    let target = address
+        .and_then(|address| format!("{}=http://{address}", Protocol::OpenAiChat).parse::<Target>().ok());
     match target {
         Some(target) => Ok(Engine { child, target }),
         None => {
             let engine = Engine { child, target: nowhere() };
             drop(engine);
-            let said = if line.trim().is_empty() { "it ended at once".to_owned() } else { line.trim().to_owned() };
+            let said =
+                if line.trim().is_empty() { "it ended at once".to_owned() } else { line.trim().to_owned() };
             Err(LaunchError::NotReady { profile: profile.to_owned(), said })
         }
     }

@@ -47,8 +47,9 @@ pub fn identify(
                 format!("*2\r\n$4\r\nAUTH\r\n${}\r\n{}\r\n", key.expose().len(), key.expose())
             });
             let ask = format!("{auth}*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n");
-            let answer =
-                exchange(endpoint, ask.as_bytes(), timeout, &|bytes| resp_complete(bytes, api_key.is_some()))?;
+            let answer = exchange(endpoint, ask.as_bytes(), timeout, &|bytes| {
+                resp_complete(bytes, api_key.is_some())
+            })?;
             Ok(redis_identity(&String::from_utf8_lossy(&answer)))
         }
         Protocol::Nats => {
@@ -102,7 +103,10 @@ fn get(
     api_key: Option<&Secret>,
     timeout: Duration,
 ) -> Result<Response, Failure> {
-    let mut ask = format!("GET {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\naccept: */*\r\n", target.authority());
+    let mut ask = format!(
+        "GET {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\naccept: */*\r\n",
+        target.authority()
+    );
     if let Some(key) = api_key {
         ask.push_str(&format!("authorization: Bearer {}\r\n", key.expose()));
     }
@@ -188,13 +192,15 @@ fn redis_identity(info: &str) -> Identity {
     } else {
         field("redis_version").map(|_| "redis".to_owned())
     };
-    let version = field("dragonfly_version").or_else(|| field("valkey_version")).or_else(|| field("redis_version"));
+    let version =
+        field("dragonfly_version").or_else(|| field("valkey_version")).or_else(|| field("redis_version"));
     Identity { product, version, ..Identity::default() }
 }
 
 fn nats_identity(answer: &[u8]) -> Identity {
     let line = answer.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let info = line.strip_prefix(b"INFO ").and_then(|json| serde_json::from_slice::<serde_json::Value>(json).ok());
+    let info =
+        line.strip_prefix(b"INFO ").and_then(|json| serde_json::from_slice::<serde_json::Value>(json).ok());
     Identity {
         product: info.as_ref().map(|_| "nats-server".to_owned()),
         version: info.and_then(|info| info.get("version")?.as_str().map(str::to_owned)),
@@ -232,12 +238,14 @@ fn exchange(
     let mut open = false;
     loop {
         if !open {
-            let progress = conn.drive_connect(mono_ns(), &mut recv).map_err(|error| connect_failure(&error))?;
+            let progress =
+                conn.drive_connect(mono_ns(), &mut recv).map_err(|error| connect_failure(&error))?;
             open = progress == ConnectProgress::Ready;
         }
         if open {
             conn.write_pending().map_err(io)?;
-            let outcome = conn.read(&mut recv, &mut |bytes, _, _| answer.extend_from_slice(bytes)).map_err(io)?;
+            let outcome =
+                conn.read(&mut recv, &mut |bytes, _, _| answer.extend_from_slice(bytes)).map_err(io)?;
             if outcome.eof || answer.len() > MAX_ANSWER || complete(&answer) {
                 return Ok(answer);
             }

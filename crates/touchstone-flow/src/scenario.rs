@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use touchstone_catalog::matching::{self, CandidateMatch, MatchError};
 use touchstone_catalog::Catalog;
+use touchstone_catalog::matching::{self, CandidateMatch, MatchError};
 use touchstone_load::LoadPlan;
 use touchstone_model::scenario::Candidate;
 use touchstone_model::{Protocol, Scenario, Target};
@@ -113,7 +113,8 @@ pub struct RunSettings {
 #[must_use]
 pub fn plan(scenario: &Scenario, repeat: u32) -> LoadPlan {
     let measurement = &scenario.measurement;
-    let mut plan = LoadPlan::new(scenario.peak_arrival(), measurement.seed.wrapping_add(u64::from(repeat) - 1));
+    let mut plan =
+        LoadPlan::new(scenario.peak_arrival(), measurement.seed.wrapping_add(u64::from(repeat) - 1));
     plan.warm_up_ns = measurement.warm_up.nanos();
     plan.duration_ns = measurement.duration.nanos();
     plan.drain_ns = measurement.drain.nanos();
@@ -176,7 +177,8 @@ pub fn bench_all(
             }
             let (one, target) = reachable[index];
             let name = &one.candidate.name;
-            observer.note(&format!("run {} of {total}: {name}, repeat {repeat} of {repeats}", made.len() + 1));
+            observer
+                .note(&format!("run {} of {total}: {name}, repeat {repeat} of {repeats}", made.len() + 1));
             let benched = bench_one(file, one, target, repeat, settings, observer, control)?;
             made.push(Made { candidate: name.clone(), repeat, benched });
         }
@@ -195,9 +197,11 @@ fn bench_one(
 ) -> Result<Benched, ScenarioError> {
     // A fresh engine for every run: no warm cache and no backlog of an earlier one.
     let engine = match target.protocol {
-        Protocol::Engine => {
-            Some(launch::engine(&settings.program, &target.host, file.scenario.measurement.seed + u64::from(repeat))?)
-        }
+        Protocol::Engine => Some(launch::engine(
+            &settings.program,
+            &target.host,
+            file.scenario.measurement.seed + u64::from(repeat),
+        )?),
         _ => None,
     };
     let labels = BTreeMap::from([

@@ -77,7 +77,10 @@ fn the_embedded_engine_is_loaded_and_marked_as_simulated() {
     let document = run(&request(engine.address, "poisson:50/s"));
     println!("{}", serde_json::to_string_pretty(&document.counts).unwrap());
     for (metric, summary) in &document.metrics {
-        println!("{metric}: n {} neff {:.0} p50 {:?} p99 {:?}", summary.n, summary.n_effective, summary.p50, summary.p99);
+        println!(
+            "{metric}: n {} neff {:.0} p50 {:?} p99 {:?}",
+            summary.n, summary.n_effective, summary.p50, summary.p99
+        );
     }
     println!("{:?} {:?}", document.generator, document.findings);
     assert!(document.simulated && document.level == Level::E);

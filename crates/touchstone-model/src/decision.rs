@@ -284,6 +284,17 @@ pub struct Seal {
     pub sealed_at: String,
 }
 
+/// A criterion with its fixed anchors, as the scenario states them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Anchors {
+    /// The metric with its statistic, as in `ttft.p95`.
+    pub metric: String,
+    /// The value that is worth 0.
+    pub worst: String,
+    /// The value that is worth 1.
+    pub best: String,
+}
+
 /// A decision, as a document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DecisionDocument {
@@ -311,6 +322,10 @@ pub struct DecisionDocument {
     pub catalog_date: String,
     /// The seed of the draws.
     pub seed: u64,
+    /// The criteria with their anchors, in the order of the scenario.
+    pub criteria: Vec<Anchors>,
+    /// The order of preference, most important first; criteria in one inner list are of equal standing.
+    pub preference: Vec<Vec<String>>,
     /// The candidates, in the order of the scenario.
     pub candidates: Vec<CandidateResult>,
     /// What preferences and draws say about the contenders.

@@ -40,6 +40,8 @@ fn decision() -> (DecisionDocument, BTreeMap<String, EvidenceContent>) {
         touchstone_version: "0.1.0".to_owned(),
         catalog_date: "2026-01-01".to_owned(),
         seed: 7,
+        criteria: Vec::new(),
+        preference: Vec::new(),
         candidates: Vec::new(),
         ranking: Ranking::default(),
         flips: Vec::new(),

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use touchstone_model::decision::{
-    CandidateResult, CriterionResult, DecisionDocument, EvidenceEntry, Flip, Gate, GateKind, NextMeasurement,
-    Ranking, Seal, Statement, Status, Verdict, Word,
+    Anchors, CandidateResult, CriterionResult, DecisionDocument, EvidenceEntry, Flip, Gate, GateKind,
+    NextMeasurement, Ranking, Seal, Statement, Status, Verdict, Word,
 };
 use touchstone_model::run::{
     Block, Bound, Certificate, Counts, ErrorGroup, MetricSummary, Outcome, Phases, Rates, RunDocument,
@@ -481,6 +481,11 @@ pub(crate) fn decision() -> DecisionDocument {
         touchstone_version: "0.1.0".into(),
         catalog_date: "2026-02-20".into(),
         seed: 7,
+        criteria: vec![
+            Anchors { metric: "ttft.p95".into(), worst: "400ms".into(), best: "50ms".into() },
+            Anchors { metric: "cost".into(), worst: "10USD/h".into(), best: "1USD/h".into() },
+        ],
+        preference: vec![vec!["ttft.p95".into()], vec!["cost".into()]],
         candidates: vec![fast, steady, slow, vetoed, unmeasured],
         ranking: Ranking {
             contenders: vec!["paged-fast".into(), "paged".into()],

@@ -340,13 +340,30 @@ impl<'a> Record<'a> {
             };
             let weighted = index < document.ranking.criteria.len();
             let order = if weighted { format!("{}. ", index + 1) } else { "* ".to_owned() };
+            let anchors = document.criteria.iter().find(|one| one.metric == *criterion);
+            let anchors = anchors.map_or_else(String::new, |one| {
+                let (worst, best) = (code(&one.worst), code(&one.best));
+                self.lang.pick(
+                    format!("; worth 0 at {worst}, 1 at {best}"),
+                    format!("；{worst} 时价值为 0，{best} 时为 1"),
+                )
+            });
             self.line(&format!(
-                "{order}{}{}{direction}{}{}",
+                "{order}{}{}{direction}{anchors}{}{}",
                 code(criterion),
                 w.colon,
                 self.lang.pick("; ", "；"),
                 escape(definition)
             ));
+        }
+        if !document.preference.is_empty() {
+            let equal =
+                |group: &Vec<String>| group.iter().map(|name| code(name)).collect::<Vec<_>>().join(" = ");
+            let order: Vec<String> = document.preference.iter().map(equal).collect();
+            let order = order.join(" ≥ ");
+            let said =
+                self.lang.pick(format!("Order of preference: {order}."), format!("偏好次序：{order}。"));
+            self.line(&format!("\n{said}"));
         }
         let sealed = format!("{} ({})", document.seal.sealed_at, number::short_digest(&document.seal.digest));
         let said = self.lang.pick(
@@ -447,15 +464,11 @@ impl<'a> Record<'a> {
         self.line(&said);
         self.consequences();
         self.heading(3, "Confirmation", "确认");
-        let scenario =
-            document.evidence.iter().find(|entry| entry.kind == "scenario").map(|entry| entry.path.clone());
-        let file = scenario.unwrap_or_else(|| format!("{}.decision.json", document.id));
-        let file = format!("touchstone decide {}", shell_word(&file));
         let said = self.lang.pick(
             "Recompute the decision from its recorded evidence, in this record's folder; the same evidence and seed give the same verdict, byte for byte:",
             "在本记录所在目录中，根据已记录的证据重新计算本决策；相同的证据与随机种子得到逐字节一致的结论：",
         );
-        self.line(&format!("{said}\n\n```sh\n{file}\n```"));
+        self.line(&format!("{said}\n\n```sh\ntouchstone decide .\n```"));
     }
 
     fn consequences(&mut self) {
@@ -650,7 +663,7 @@ impl<'a> Record<'a> {
             format!("复审日期：{}。", escape(&document.review_by)),
         );
         self.line(&review);
-        let explain = code(&format!("touchstone explain {} s1", shell_word(&document.id)));
+        let explain = code(&format!("touchstone explain {} s1", document.id));
         let said = self.lang.pick(
             format!("Each statement unfolds down to its evidence with {explain}."),
             format!("每条陈述都可用 {explain} 展开到其证据。"),
@@ -704,18 +717,6 @@ fn tone_of_gate(gate: &Gate) -> Tone {
         (Outcome::Pass, GateKind::Semantic | GateKind::Statistical) => Tone::Good,
         (Outcome::Pass, GateKind::Rule) | (Outcome::Undetermined, _) => Tone::Neutral,
         (Outcome::Fail, _) => Tone::Bad,
-    }
-}
-
-/// A name as one word of a shell, in single quotes where it needs them; one that looks like an option gets `./`.
-fn shell_word(text: &str) -> String {
-    let text = crate::text::clean(text);
-    let text = if text.starts_with('-') { format!("./{text}") } else { text };
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/');
-    if !text.is_empty() && text.chars().all(plain) {
-        text
-    } else {
-        format!("'{}'", text.replace('\'', "'\\''"))
     }
 }
 
