@@ -415,27 +415,20 @@ impl Matched<'_> {
             en: format!("{name} claims `{} = {}`", claim.capability, claim.value),
             zh: format!("{name_zh}声明 `{} = {}`", claim.capability, claim.value),
         };
-        let (outcome, verdict) = match (claim.provenance.status.dispute(), holds) {
+        // The reason stands behind the requirement and its outcome, so it says only what that rests on.
+        let (outcome, disputed) = match (claim.provenance.status.dispute(), holds) {
             (Some(dispute), _) => (
                 Outcome::Undetermined,
                 Text {
-                    en: format!("the claim is disputed: {}", trimmed(&dispute.en)),
-                    zh: format!("该声明有争议：{}", trimmed(&dispute.zh)),
+                    en: format!("the claim is disputed: {}: ", trimmed(&dispute.en)),
+                    zh: format!("该声明有争议：{}：", trimmed(&dispute.zh)),
                 },
             ),
-            (None, true) => (
-                Outcome::Pass,
-                Text { en: format!("`{requirement}` holds"), zh: format!("满足 `{requirement}`") },
-            ),
-            (None, false) => (
-                Outcome::Fail,
-                Text {
-                    en: format!("`{requirement}` does not hold"), zh: format!("不满足 `{requirement}`")
-                },
-            ),
+            (None, true) => (Outcome::Pass, Text::default()),
+            (None, false) => (Outcome::Fail, Text::default()),
         };
-        let mut en = format!("{}: {} ({source})", verdict.en, said.en);
-        let mut zh = format!("{}：{}（{source_zh}）", verdict.zh, said.zh);
+        let mut en = format!("{}{} ({source})", disputed.en, said.en);
+        let mut zh = format!("{}{}（{source_zh}）", disputed.zh, said.zh);
         if let Some(conditions) = &claim.conditions {
             en.push_str(&format!("; condition: {}", trimmed(&conditions.en)));
             zh.push_str(&format!("；前提：{}", trimmed(&conditions.zh)));

@@ -11,7 +11,7 @@ use crate::condition::Condition;
 use crate::version::VersionRange;
 
 /// A text in both languages of reports.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Text {
     /// English.
