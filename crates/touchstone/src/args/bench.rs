@@ -1,0 +1,289 @@
+//! What `bench` and `engine` were asked to do, checked as a whole.
+
+use std::path::PathBuf;
+
+use touchstone_engine::{EngineConfig, FaultPlan, Profile};
+use touchstone_load::{LoadPlan, Timeouts};
+use touchstone_model::unit::Millis;
+use touchstone_model::{Arrival, Family, Requirement, Severity, Target};
+
+use super::Folder;
+use super::raw::{BenchFlags, EngineFlags};
+use super::values::{self, Sink};
+use crate::failure::Failure;
+
+/// The measured window when neither `--duration` nor `--requests` is given.
+const DURATION: Millis = Millis(10_000.0);
+/// The greatest measured window of a run that `--requests` ends.
+const REQUESTS_DURATION: Millis = Millis(600_000.0);
+/// The warm-up when it is not given.
+const WARM_UP: Millis = Millis(2_000.0);
+/// The load when it is not given: one operation after another can harm nobody.
+const ARRIVAL: Arrival = Arrival::Closed { slots: 1 };
+
+/// What operations carry, by the family of the target.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum BenchWorkload {
+    /// Generations.
+    Inference {
+        /// The model to ask for; the only one of `/v1/models` when absent.
+        model: Option<String>,
+        /// Prompt tokens.
+        input_tokens: u32,
+        /// Generated tokens.
+        output_tokens: u32,
+        /// Headers of each request; values may be secrets.
+        headers: Vec<(String, String)>,
+    },
+    /// GET and SET.
+    Cache {
+        /// Share of reads, 0 to 1.
+        read_ratio: f64,
+        /// Number of keys.
+        keys: u64,
+        /// Size of a value.
+        value_bytes: u32,
+        /// Commands in flight on one connection.
+        pipeline: u32,
+    },
+    /// Publish and receive.
+    Queue {
+        /// Size of a message.
+        message_bytes: u32,
+    },
+}
+
+/// What `bench` was asked to do.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct BenchArgs {
+    /// What to load.
+    pub(crate) target: Target,
+    /// What operations carry.
+    pub(crate) workload: BenchWorkload,
+    /// When operations start.
+    pub(crate) arrival: Arrival,
+    /// Length of the measured window; with `requests` its greatest length.
+    pub(crate) duration: Millis,
+    /// Load before it.
+    pub(crate) warm_up: Millis,
+    /// How long unfinished operations may take after it.
+    pub(crate) drain: Millis,
+    /// End the load after this many operations.
+    pub(crate) requests: Option<u64>,
+    /// The seed; when absent a new one for this run, to be recorded and said.
+    pub(crate) seed: Option<u64>,
+    /// Connections; the driver's default when absent.
+    pub(crate) connections: Option<u32>,
+    /// Operations on connections at once.
+    pub(crate) max_in_flight: Option<u32>,
+    /// Failed operations that end the run.
+    pub(crate) max_errors: Option<u64>,
+    /// Threads that send and receive; chosen by load and cores when absent.
+    pub(crate) shards: Option<u32>,
+    /// Time limits.
+    pub(crate) timeouts: Timeouts,
+    /// Certificates to trust for TLS.
+    pub(crate) ca_file: Option<PathBuf>,
+    /// Environment variable that holds the API key (inference), password (cache) or token (queue).
+    pub(crate) api_key_env: Option<String>,
+    /// Limits to judge; all of them are about metrics.
+    pub(crate) slos: Vec<Requirement>,
+    /// Confidence of bounds, one-sided, in (0.5, 1).
+    pub(crate) confidence: f64,
+    /// Exit with code 3 when a finding is at least this severe.
+    pub(crate) fail_on: Option<Severity>,
+    /// Where the run document goes as JSON.
+    pub(crate) json: Option<Sink>,
+    /// Where the report page goes.
+    pub(crate) html: Option<PathBuf>,
+    /// Whether the run is recorded in the store.
+    pub(crate) record: bool,
+    /// Whether the loopback ceiling is measured before the run.
+    pub(crate) ceiling: bool,
+    /// The folder of what is kept.
+    pub(crate) out: Folder,
+}
+
+impl BenchArgs {
+    pub(super) fn from_flags(flags: BenchFlags, out: Folder) -> Result<Self, Failure> {
+        refuse_unstated_load(&flags)?;
+        refuse_foreign_flags(&flags)?;
+        if flags.ca_file.is_some() && !flags.target.tls {
+            return Err(Failure::usage("`--ca-file` is given, but the target speaks no TLS")
+                .hint("write the address with `https://` (or `tls://`), or leave `--ca-file` out"));
+        }
+        if let (Arrival::Closed { slots }, Some(limit)) =
+            (flags.arrival.unwrap_or(ARRIVAL), flags.max_in_flight)
+            && limit < slots
+        {
+            return Err(Failure::usage(format!(
+                "`closed:{slots}` keeps {slots} operations in flight, but `--max-in-flight` allows {limit}"
+            ))
+            .hint("make them equal, or leave `--max-in-flight` out"));
+        }
+        let headers = flags.header.iter().map(|text| values::header(text)).collect::<Result<Vec<_>, _>>();
+        let headers = headers.map_err(Failure::usage)?;
+        let api_key_env =
+            flags.api_key_env.as_deref().map(values::variable).transpose().map_err(Failure::usage)?;
+        let by_requests = flags.requests.is_some();
+        let duration = flags.duration.unwrap_or(if by_requests { REQUESTS_DURATION } else { DURATION });
+        let warm_up = flags.warm_up.unwrap_or(if by_requests { Millis(0.0) } else { WARM_UP });
+        let workload = match flags.target.protocol.family() {
+            Family::Inference => BenchWorkload::Inference {
+                model: flags.model,
+                input_tokens: flags.input_tokens.unwrap_or(128),
+                output_tokens: flags.output_tokens.unwrap_or(64),
+                headers,
+            },
+            Family::Cache => BenchWorkload::Cache {
+                read_ratio: flags.read_ratio.unwrap_or(0.9),
+                keys: flags.keys.unwrap_or(100_000),
+                value_bytes: flags.value_bytes.unwrap_or(64),
+                pipeline: flags.pipeline.unwrap_or(1),
+            },
+            Family::Queue => BenchWorkload::Queue { message_bytes: flags.message_bytes.unwrap_or(128) },
+        };
+        Ok(Self {
+            target: flags.target,
+            workload,
+            arrival: flags.arrival.unwrap_or(ARRIVAL),
+            duration,
+            warm_up,
+            drain: flags.drain,
+            requests: flags.requests,
+            seed: flags.seed,
+            connections: flags.connections,
+            max_in_flight: flags.max_in_flight,
+            max_errors: flags.max_errors,
+            shards: flags.shards,
+            timeouts: flags.timeout.unwrap_or_default(),
+            ca_file: flags.ca_file,
+            api_key_env,
+            slos: flags.slo,
+            confidence: flags.confidence,
+            fail_on: flags.fail_on.map(Severity::from),
+            json: flags.json,
+            html: flags.html,
+            record: !flags.no_record,
+            ceiling: !flags.no_ceiling,
+            out,
+        })
+    }
+
+    /// The load plan, with the seed and the number of shards that were settled on.
+    pub(crate) fn plan(&self, seed: u64, shards: u32) -> LoadPlan {
+        LoadPlan {
+            warm_up_ns: self.warm_up.nanos(),
+            duration_ns: self.duration.nanos(),
+            drain_ns: self.drain.nanos(),
+            requests: self.requests,
+            max_in_flight: self.max_in_flight,
+            max_errors: self.max_errors,
+            timeouts: self.timeouts,
+            slos: self.slos.clone(),
+            confidence: self.confidence,
+            shards,
+            ..LoadPlan::new(self.arrival, seed)
+        }
+    }
+}
+
+/// A system that is not on this machine may be somebody else's: its load has to be the user's own words.
+fn refuse_unstated_load(flags: &BenchFlags) -> Result<(), Failure> {
+    if flags.target.is_loopback() {
+        return Ok(());
+    }
+    let mut missing = Vec::new();
+    if flags.arrival.is_none() {
+        missing.push("`--arrival`");
+    }
+    if flags.duration.is_none() && flags.requests.is_none() {
+        missing.push("`--duration` (or `--requests`)");
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "`{}` is not on this machine, so its load must be stated; missing: {}",
+        flags.target.authority(),
+        missing.join(" and ")
+    ))
+    .hint(
+        "say how much load the target may get and for how long, as in `--arrival poisson:5/s --duration 10s`",
+    ))
+}
+
+/// A flag that means nothing for the target would be ignored, and the run would not be what was asked for.
+fn refuse_foreign_flags(flags: &BenchFlags) -> Result<(), Failure> {
+    use Family::{Cache, Inference, Queue};
+    let given = [
+        ("--model", Inference, flags.model.is_some()),
+        ("--input-tokens", Inference, flags.input_tokens.is_some()),
+        ("--output-tokens", Inference, flags.output_tokens.is_some()),
+        ("--header", Inference, !flags.header.is_empty()),
+        ("--read-ratio", Cache, flags.read_ratio.is_some()),
+        ("--keys", Cache, flags.keys.is_some()),
+        ("--value-bytes", Cache, flags.value_bytes.is_some()),
+        ("--pipeline", Cache, flags.pipeline.is_some()),
+        ("--message-bytes", Queue, flags.message_bytes.is_some()),
+    ];
+    let family = flags.target.protocol.family();
+    match given.iter().find(|(_, own, given)| *given && *own != family) {
+        None => Ok(()),
+        Some((flag, own, _)) => {
+            let protocol = flags.target.protocol;
+            Err(Failure::usage(format!(
+                "`{flag}` is for {own} targets, and `{protocol}` is a {family} protocol"
+            ))
+            .hint(format!("leave `{flag}` out, or load another target")))
+        }
+    }
+}
+
+/// What `engine` was asked to do.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum EngineArgs {
+    /// Print the profiles.
+    ListProfiles,
+    /// Run an engine.
+    Serve {
+        /// How it behaves.
+        config: Box<EngineConfig>,
+        /// Print the address as one line of JSON when ready.
+        json: bool,
+        /// End when standard input closes.
+        until_stdin_closes: bool,
+    },
+}
+
+impl EngineArgs {
+    pub(super) fn from_flags(flags: EngineFlags) -> Result<Self, Failure> {
+        if flags.list_profiles {
+            return Ok(EngineArgs::ListProfiles);
+        }
+        let name = flags.profile.unwrap_or_default();
+        let Some(profile) = Profile::builtin(&name) else {
+            return Err(Failure::usage(format!("no profile is called `{name}`"))
+                .hint(format!("there are {}", Profile::builtin_names().join(", "))));
+        };
+        let mut config = EngineConfig::new(profile);
+        config.host = flags.host;
+        config.port = flags.port;
+        config.seed = flags.seed;
+        config.model = flags.model;
+        config.faults = FaultPlan {
+            error_rate: flags.error_rate,
+            cut_rate: flags.cut_rate,
+            error_in_stream_rate: flags.error_in_stream_rate,
+            stall: flags.stall,
+            slow_headers: values::std_duration(flags.slow_headers),
+            reject_when_waiting: flags.reject_when_waiting,
+            drop_done: flags.drop_done,
+        };
+        Ok(EngineArgs::Serve {
+            config: Box::new(config),
+            json: flags.json,
+            until_stdin_closes: flags.until_stdin_closes,
+        })
+    }
+}

@@ -1,0 +1,131 @@
+//! `touchstone bench`: one run against one target.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context as _;
+use touchstone_drivers::Secret;
+use touchstone_flow::bench::{BenchRequest, Benched, Payload, bench};
+use touchstone_flow::launch;
+use touchstone_model::run::Outcome;
+use touchstone_model::{Protocol, RunDocument, Severity};
+use touchstone_report::{html, terminal};
+
+use super::watch::{Watcher, control_by_ctrl_c};
+use crate::args::{BenchArgs, BenchWorkload, Sink};
+use crate::exit::ExitCode;
+use crate::failure::Failure;
+use crate::ui::{self, Ui};
+
+/// Makes the run, shows it, and says by the exit code how it went.
+pub(crate) fn run(args: &BenchArgs, ui: &Ui) -> anyhow::Result<ExitCode> {
+    let mut request = request(args)?;
+    if args.seed.is_none() {
+        ui.note(&format!("seed {} (give it with --seed to repeat schedule and payloads)", request.plan.seed));
+    }
+    let engine = match args.target.protocol {
+        Protocol::Engine => {
+            let program = std::env::current_exe().context("cannot find this program's own file")?;
+            let engine = launch::engine(&program, &args.target.host, request.plan.seed)?;
+            request.target = engine.target.clone();
+            Some(engine)
+        }
+        _ => None,
+    };
+    let control = control_by_ctrl_c()?;
+    let benched = {
+        let mut watcher = Watcher::new(ui);
+        bench(&request, &mut watcher, &control)?
+    };
+    drop(engine);
+    show(args, &benched, ui)?;
+    Ok(code(args, &benched.document))
+}
+
+fn show(args: &BenchArgs, benched: &Benched, ui: &Ui) -> anyhow::Result<()> {
+    let document = &benched.document;
+    let data_taken = matches!(args.json, Some(Sink::Stdout));
+    ui.summary(data_taken, |style| terminal::run_summary(document, style))?;
+    let page = args.html.clone().or_else(|| benched.dir.as_ref().map(|dir| dir.join("report.html")));
+    if let Some(page) = page {
+        ui::write_file(&page, html::run_report(std::slice::from_ref(document), ui.lang()).as_bytes())?;
+        ui.note(&format!("report: {}", page.display()));
+    }
+    if let Some(dir) = &benched.dir {
+        ui.note(&format!("recorded: {}", dir.display()));
+    }
+    if let Some(sink) = &args.json {
+        ui.json_to(sink, document)?;
+    }
+    Ok(())
+}
+
+/// What the exit code says of a run.
+fn code(args: &BenchArgs, document: &RunDocument) -> ExitCode {
+    let too_many =
+        document.findings.iter().any(|finding| finding.code == touchstone_model::FindingCode::TooManyErrors);
+    let interrupted = document.interrupted && !too_many;
+    // A limit that cannot be shown to hold was not met: the run was asked to show it.
+    let met = document.slo.iter().all(|slo| slo.outcome == Outcome::Pass);
+    let reached = |severity: Severity| document.worst_finding().is_some_and(|worst| worst >= severity);
+    ExitCode::all([
+        if interrupted { ExitCode::Interrupted } else { ExitCode::Done },
+        if document.valid { ExitCode::Done } else { ExitCode::RunFailed },
+        if met { ExitCode::Done } else { ExitCode::NotMet },
+        if args.fail_on.is_some_and(reached) { ExitCode::NotMet } else { ExitCode::Done },
+    ])
+}
+
+fn request(args: &BenchArgs) -> anyhow::Result<BenchRequest> {
+    let mut payload = Payload { connections: args.connections, ..Payload::default() };
+    let (mut model, mut headers) = (None, Vec::new());
+    match &args.workload {
+        BenchWorkload::Inference { model: named, input_tokens, output_tokens, headers: given } => {
+            payload.input_tokens = *input_tokens;
+            payload.output_tokens = *output_tokens;
+            model.clone_from(named);
+            headers.clone_from(given);
+        }
+        BenchWorkload::Cache { read_ratio, keys, value_bytes, pipeline } => {
+            payload.read_ratio = *read_ratio;
+            payload.keys = *keys;
+            payload.value_bytes = *value_bytes;
+            payload.pipeline = *pipeline;
+        }
+        BenchWorkload::Queue { message_bytes } => payload.message_bytes = *message_bytes,
+    }
+    let api_key = match &args.api_key_env {
+        Some(variable) => {
+            let value = std::env::var(variable).map_err(|_| {
+                Failure::usage(format!("the environment variable `{variable}` is not set"))
+                    .hint(format!("set it, as in `export {variable}=...`, or leave --api-key-env out"))
+            })?;
+            Some(Secret::new(value.trim()))
+        }
+        None => None,
+    };
+    let ca_pem = match &args.ca_file {
+        Some(path) => Some(std::fs::read(path).map_err(|error| {
+            Failure::usage(format!("cannot read the certificates in `{}`", path.display())).because(error)
+        })?),
+        None => None,
+    };
+    let seed = args.seed.unwrap_or_else(fresh_seed);
+    Ok(BenchRequest {
+        target: args.target.clone(),
+        model,
+        // 0 leaves the number of shards to the flow.
+        plan: args.plan(seed, args.shards.unwrap_or(0)),
+        payload,
+        ca_pem,
+        headers,
+        api_key,
+        probe_ceiling: args.ceiling,
+        store: args.record.then(|| args.out.store()),
+        labels: BTreeMap::new(),
+    })
+}
+
+/// A seed that no earlier run had, small enough to be typed again.
+fn fresh_seed() -> u64 {
+    touchstone_net::wall_ns() / 1_000 % 1_000_000_000_000
+}
