@@ -35,8 +35,10 @@ const LEVELS: &[(&str, u8)] = &[
 ];
 
 /// The edges allowed inside a level. The runner has none to the drivers: it drives any protocol through the trait in
-/// `touchstone-load`.
+/// `touchstone-load`. The workload takes its random generator from the statistics: one generator and one set of
+/// distributions for schedules, payloads and the draws of a decision, tested once.
 const SAME_LEVEL: &[(&str, &str)] = &[
+    ("touchstone-workload", "touchstone-stats"),
     ("touchstone-sim", "touchstone-load"),
     ("touchstone-sim", "touchstone-route"),
     ("touchstone-plan", "touchstone-sim"),
@@ -205,6 +207,8 @@ mod tests {
     fn edges_inside_a_level_are_listed() {
         check_one("touchstone-sim", &["touchstone-load", "touchstone-route"], &[]);
         check_one("touchstone-runner", &["touchstone-net"], &[]);
+        check_one("touchstone-workload", &["touchstone-stats"], &[]);
+        check_one("touchstone-stats", &["touchstone-workload"], &["layers"]);
         check_one("touchstone-load", &["touchstone-sim"], &["layers"]);
         check_one("touchstone-runner", &["touchstone-drivers"], &["layers"]);
     }
