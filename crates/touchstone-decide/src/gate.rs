@@ -119,7 +119,7 @@ fn not_measured(pool: &Pool<'_>) -> Found {
         None => Found::undetermined("not measured", "未测量"),
         Some((_, reason, reason_zh)) => Found::undetermined(
             format!("none of its {} runs can be used; of the first: {reason}", pool.rejected.len()),
-            format!("{} 次运行均不可用;第一次的原因:{reason_zh}", pool.rejected.len()),
+            format!("{} 次运行均不可用；第一次的原因：{reason_zh}", pool.rejected.len()),
         ),
     }
 }
@@ -159,18 +159,18 @@ impl Test<'_> {
         match (bounded.lower, bounded.upper) {
             (Some(lower), Some(upper)) => (
                 format!("{value}, between {} and {} at {percent} a side", self.show(lower), self.show(upper)),
-                format!("{value_zh},单侧 {percent} 置信界为 {} 至 {}", show_zh(lower), show_zh(upper)),
+                format!("{value_zh}，单侧 {percent} 置信界为 {} 至 {}", show_zh(lower), show_zh(upper)),
             ),
             (Some(lower), None) => (
                 format!("{value}, at least {} at {percent}, without an upper bound", self.show(lower)),
-                format!("{value_zh},{percent} 置信下界 {},无置信上界", show_zh(lower)),
+                format!("{value_zh}，{percent} 置信下界 {}，无置信上界", show_zh(lower)),
             ),
             (None, Some(upper)) => (
                 format!("{value}, at most {} at {percent}", self.show(upper)),
-                format!("{value_zh},{percent} 置信上界 {}", show_zh(upper)),
+                format!("{value_zh}，{percent} 置信上界 {}", show_zh(upper)),
             ),
             (None, None) => {
-                (format!("{value}, without bounds at {percent}"), format!("{value_zh},无 {percent} 置信界"))
+                (format!("{value}, without bounds at {percent}"), format!("{value_zh}，无 {percent} 置信界"))
             }
         }
     }
@@ -188,7 +188,7 @@ impl Test<'_> {
                 "{text}{}",
                 if one { "; one run cannot show the spread between runs" } else { "" }
             ),
-            reason_zh: format!("{text_zh}{}", if one { ";仅一次运行,无法反映运行间差异" } else { "" }),
+            reason_zh: format!("{text_zh}{}", if one { "；仅一次运行，无法反映运行间差异" } else { "" }),
         }
     }
 
@@ -197,18 +197,18 @@ impl Test<'_> {
         let (text, text_zh) = self.bounds_text(sampled.bounded);
         let effective = sampled.effective.floor();
         let mut reason = format!("{text} ({} samples, worth {effective})", sampled.n);
-        let mut reason_zh = format!("{text_zh}({} 个样本,有效 {effective} 个)", sampled.n);
+        let mut reason_zh = format!("{text_zh}（{} 个样本，有效 {effective} 个）", sampled.n);
         let needs = sampled.needs.filter(|_| self.requirement.comparison == Comparison::AtMost);
         if outcome == Outcome::Undetermined {
             match needs {
                 // The sample may suffice at the share of exceedances and still not do, by the luck of a rank.
                 Some(needs) if needs as f64 > effective => {
                     reason.push_str(&format!("; needs {needs} effective samples"));
-                    reason_zh.push_str(&format!(";需要 {needs} 个有效样本"));
+                    reason_zh.push_str(&format!("；需要 {needs} 个有效样本"));
                 }
                 _ => {
                     reason.push_str("; too close to the limit to tell");
-                    reason_zh.push_str(";过于接近限值,无法判定");
+                    reason_zh.push_str("；过于接近限值，无法判定");
                 }
             }
         }
@@ -295,7 +295,7 @@ impl Test<'_> {
                         format!(
                             "{censored} operations never got there, so the mean has no value; ask for a quantile"
                         ),
-                        format!("{censored} 个操作从未到达该事件,均值无定义;请改用分位数"),
+                        format!("{censored} 个操作从未到达该事件，均值无定义；请改用分位数"),
                     );
                 }
                 self.rate(&figure).unwrap_or_else(missing)
@@ -319,7 +319,7 @@ impl Test<'_> {
         let (reason, reason_zh) = match outcome {
             Outcome::Undetermined => (
                 format!("the greatest seen is {shown}; no sample proves a maximum, ask for p999"),
-                format!("所见最大值为 {shown};样本无法证明最大值,请改用 p999"),
+                format!("所见最大值为 {shown}；样本无法证明最大值，请改用 p999"),
             ),
             _ => (format!("the greatest seen is {shown}"), format!("所见最大值为 {shown}")),
         };
@@ -379,12 +379,12 @@ impl Test<'_> {
             Outcome::Fail => ("it did not keep up with the load", "没有跟上所施加的负载"),
             Outcome::Undetermined if !asked && kept_up => (
                 "the load was too low to show the limit; offer at least the limit",
-                "负载过低,无法证明限值;请施加不低于限值的负载",
+                "负载过低，无法证明限值；请施加不低于限值的负载",
             ),
-            Outcome::Undetermined => ("too close to the limit to tell", "过于接近限值,无法判定"),
+            Outcome::Undetermined => ("too close to the limit to tell", "过于接近限值，无法判定"),
         };
         found.reason = format!("{}; {share} of the {load} offered was delivered: {why}", found.reason);
-        found.reason_zh = format!("{};实际施加负载 {load},完成其中 {share}:{why_zh}", found.reason_zh);
+        found.reason_zh = format!("{}；实际施加负载 {load}，完成其中 {share}：{why_zh}", found.reason_zh);
         found
     }
 }

@@ -116,7 +116,7 @@ pub(crate) fn next_measurements(
                     advice: format!(
                         "measure `{metric}` of `{name}` in further runs: knowing it changes the leader with probability {shown}"
                     ),
-                    advice_zh: format!("增加运行以测量 `{name}` 的 `{metric}`:得知其真值后领先者改变的概率为 {shown}"),
+                    advice_zh: format!("增加运行以测量 `{name}` 的 `{metric}`：得知其真值后领先者改变的概率为 {shown}"),
                 });
             }
         }
@@ -142,7 +142,7 @@ fn unsettled(candidate: &Judged<'_>, criteria: &[Criterion]) -> Vec<NextMeasurem
         next.push(entry(
             "run".to_owned(),
             format!("make a valid run of `{name}`: there is none yet"),
-            format!("对 `{name}` 完成一次有效运行:目前没有"),
+            format!("对 `{name}` 完成一次有效运行：目前没有"),
         ));
     }
     for gate in candidate.gates.iter().filter(|gate| gate.outcome == Outcome::Undetermined) {
@@ -155,24 +155,24 @@ fn unsettled(candidate: &Judged<'_>, criteria: &[Criterion]) -> Vec<NextMeasurem
         let (advice, advice_zh) = if of_price {
             (
                 format!("state the price of `{name}`: `{requirement}` asks for it"),
-                format!("给出 `{name}` 的价格:`{requirement}` 需要它"),
+                format!("给出 `{name}` 的价格：`{requirement}` 需要它"),
             )
         } else if gate.kind != GateKind::Statistical {
             (
                 format!("find out whether `{name}` meets `{requirement}`: {}", gate.reason),
-                format!("查明 `{name}` 是否满足 `{requirement}`:{}", gate.reason_zh),
+                format!("查明 `{name}` 是否满足 `{requirement}`：{}", gate.reason_zh),
             )
         } else if let Some((more, seconds)) = candidate.lacking(gate) {
             (
                 format!(
                     "run `{name}` for about {seconds} s more at this rate: `{requirement}` lacks some {more} effective samples"
                 ),
-                format!("以当前速率再运行 `{name}` 约 {seconds} 秒:`{requirement}` 尚缺约 {more} 个有效样本"),
+                format!("以当前速率再运行 `{name}` 约 {seconds} 秒：`{requirement}` 尚缺约 {more} 个有效样本"),
             )
         } else {
             (
                 format!("make further runs of `{name}` for `{requirement}`: {}", gate.reason),
-                format!("为 `{requirement}` 增加 `{name}` 的运行:{}", gate.reason_zh),
+                format!("为 `{requirement}` 增加 `{name}` 的运行：{}", gate.reason_zh),
             )
         };
         next.push(entry(requirement.clone(), advice, advice_zh));
@@ -184,7 +184,7 @@ fn unsettled(candidate: &Judged<'_>, criteria: &[Criterion]) -> Vec<NextMeasurem
             next.push(entry(
                 metric.to_string(),
                 format!("`{metric}` of `{name}` is unknown and counts as worthless: measure or state it"),
-                format!("`{name}` 的 `{metric}` 未知,暂按零价值计:请测量或给出"),
+                format!("`{name}` 的 `{metric}` 未知，暂按零价值计：请测量或给出"),
             ));
         }
     }

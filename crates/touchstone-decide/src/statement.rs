@@ -61,7 +61,7 @@ pub(crate) fn statements(matter: Matter<'_>, context: &Context<'_>) -> Vec<State
     let word = headline(verdict);
     let text = Text::new(
         format!("Verdict: {}: {}.", word.en, verdict.reason),
-        format!("结论:{}:{}。", word.zh, verdict.reason_zh),
+        format!("结论：{}：{}。", word.zh, verdict.reason_zh),
     );
     let mut evidence = all_runs.clone();
     if matter.candidates.iter().all(|candidate| candidate.pool.is_empty()) {
@@ -87,7 +87,7 @@ pub(crate) fn statements(matter: Matter<'_>, context: &Context<'_>) -> Vec<State
                     "`{by}` passes every gate and is at least as good as `{name}` on every criterion, and better on one, with probability 0.95 or more."
                 ),
                 format!(
-                    "`{by}` 通过全部门槛,且以不低于 0.95 的概率在每项准则上都不逊于 `{name}` 并至少一项更优。"
+                    "`{by}` 通过全部门槛，且以不低于 0.95 的概率在每项准则上都不逊于 `{name}` 并至少一项更优。"
                 ),
             );
             sentences.add(text, [runs_of(by), runs_of(name)].concat(), scenario);
@@ -100,7 +100,7 @@ pub(crate) fn statements(matter: Matter<'_>, context: &Context<'_>) -> Vec<State
         sentences.add(flip_text(matter.scenario, flip), evidence, scenario);
     }
     for next in matter.next {
-        let text = Text::new(format!("Next: {}.", next.advice), format!("下一步:{}。", next.advice_zh));
+        let text = Text::new(format!("Next: {}.", next.advice), format!("下一步：{}。", next.advice_zh));
         sentences.add(text, runs_of(&next.candidate), scenario);
     }
     sentences.made
@@ -113,9 +113,9 @@ fn headline(verdict: &Verdict) -> Text {
     match word {
         Word::Clear => Text::new(format!("clear for `{name}`"), format!("{zh}选择 `{name}`")),
         Word::Leaning => Text::new(format!("leaning to `{name}`"), format!("{zh}于 `{name}`")),
-        Word::TossUp => Text::new(format!("toss-up, naming `{name}`"), format!("{zh},列出 `{name}`")),
+        Word::TossUp => Text::new(format!("toss-up, naming `{name}`"), format!("{zh}，列出 `{name}`")),
         Word::InsufficientEvidence | Word::NoCandidate => {
-            Text::new(format!("{word}, `{name}` in the lead"), format!("{zh},`{name}` 暂时领先"))
+            Text::new(format!("{word}, `{name}` in the lead"), format!("{zh}，`{name}` 暂时领先"))
         }
     }
 }
@@ -134,7 +134,7 @@ fn scope(sentences: &mut Sentences, matter: Matter<'_>, context: &Context<'_>) {
             format!(
                 "The verdict speaks only about the measured candidates; these passed the match and have no target: {names}."
             ),
-            format!("结论仅针对已测量的候选;以下候选通过匹配但没有测量目标:{names}。"),
+            format!("结论仅针对已测量的候选；以下候选通过匹配但没有测量目标：{names}。"),
         );
         sentences.add(text, Vec::new(), context.scenario_digest);
     }
@@ -146,7 +146,7 @@ fn scope(sentences: &mut Sentences, matter: Matter<'_>, context: &Context<'_>) {
             format!(
                 "One run cannot show the spread between runs, so the draws of these understate it: {names}."
             ),
-            format!("仅一次运行无法反映运行间差异,以下候选的抽样因此低估了不确定性:{names}。"),
+            format!("仅一次运行无法反映运行间差异，以下候选的抽样因此低估了不确定性：{names}。"),
         );
         let evidence = single.iter().flat_map(|candidate| candidate.pool.digests()).collect();
         sentences.add(text, evidence, context.scenario_digest);
@@ -156,7 +156,7 @@ fn scope(sentences: &mut Sentences, matter: Matter<'_>, context: &Context<'_>) {
             let name = candidate.name();
             let text = Text::new(
                 format!("A run of `{name}` is not used: {why}."),
-                format!("未采用 `{name}` 的一次运行:{why_zh}。"),
+                format!("未采用 `{name}` 的一次运行：{why_zh}。"),
             );
             sentences.add(text, vec![(*digest).to_owned()], context.scenario_digest);
         }
@@ -190,7 +190,7 @@ fn winner(sentences: &mut Sentences, candidate: &Judged<'_>, context: &Context<'
     };
     let text = Text::new(
         format!("`{name}` passes every gate: {}.", list(|gate| &gate.reason, "; ")),
-        format!("`{name}` 通过全部门槛:{}。", list(|gate| &gate.reason_zh, ";")),
+        format!("`{name}` 通过全部门槛：{}。", list(|gate| &gate.reason_zh, ";")),
     );
     let evidence = candidate.gates.iter().flat_map(|gate| gate.evidence.clone()).collect();
     sentences.add(text, evidence, context.catalog_digest);
@@ -205,7 +205,7 @@ fn gates(sentences: &mut Sentences, candidate: &Judged<'_>, context: &Context<'_
     for gate in &candidate.gates {
         let text = Text::new(
             format!("`{name}` {} `{}`: {}.", outcome_text(gate.outcome), gate.requirement, gate.reason),
-            format!("`{name}` 对 `{}` {}:{}。", gate.requirement, outcome_zh(gate.outcome), gate.reason_zh),
+            format!("`{name}` 对 `{}` {}：{}。", gate.requirement, outcome_zh(gate.outcome), gate.reason_zh),
         );
         let otherwise = match gate.kind {
             GateKind::Statistical => context.scenario_digest,
@@ -251,12 +251,12 @@ fn ranking(
         let regret = significant(table.regret_p95[i], 2);
         let text = Text::new(
             format!(
-                "`{name}` ranks first in {first} of {} draws; it wins against {}; its regret stays below {regret} of worth in 95% of them.",
+                "`{name}` ranks first in {first} of {} draws; it wins against {}; its regret is at most {regret} of worth in 95% of them.",
                 table.draws,
                 list("whatever the preference")
             ),
             format!(
-                "在 {} 次抽样中,`{name}` 排名第一的比例为 {first};对各对手的胜率:{};95% 的抽样中后悔值不超过 {regret}。",
+                "在 {} 次抽样中，`{name}` 排名第一的比例为 {first}；对各对手的胜率：{}；95% 的抽样中后悔值不超过 {regret}。",
                 table.draws,
                 list("对所有偏好")
             ),
@@ -284,7 +284,7 @@ fn flip_text(scenario: &Scenario, flip: &Flip) -> Text {
             "At the centre of the preferences `{to}` would draw level with the lead if `{criterion}` of `{of}` were {to_value} instead of {from_value}."
         ),
         format!(
-            "在偏好中心处,若 `{of}` 的 `{criterion}` 由 {from_value} 变为 {to_value},`{to}` 将追平领先者。"
+            "在偏好中心处，若 `{of}` 的 `{criterion}` 由 {from_value} 变为 {to_value}，`{to}` 将追平领先者。"
         ),
     )
 }

@@ -123,7 +123,7 @@ fn nobody(candidates: &[Judged<'_>]) -> (Word, Option<String>, Text) {
     if unmeasured > 0 && !measured {
         let text = Text::new(
             format!("no candidate was measured; {unmeasured} passed the match and lack a target"),
-            format!("没有任何候选被测量;{unmeasured} 个通过匹配但缺少测量目标"),
+            format!("没有任何候选被测量；{unmeasured} 个通过匹配但缺少测量目标"),
         );
         return (Word::InsufficientEvidence, None, text);
     }
@@ -134,7 +134,7 @@ fn nobody(candidates: &[Judged<'_>]) -> (Word, Option<String>, Text) {
             "no candidate passes every gate: {vetoed} ruled out by what they are, {failed} failed a measured or stated limit, {unmeasured} not measured"
         ),
         format!(
-            "没有候选通过全部门槛:{vetoed} 个因自身特性被排除,{failed} 个未达到测量或给定的限值,{unmeasured} 个未测量"
+            "没有候选通过全部门槛：{vetoed} 个因自身特性被排除，{failed} 个未达到测量或给定的限值，{unmeasured} 个未测量"
         ),
     );
     (Word::NoCandidate, None, text)
@@ -173,7 +173,7 @@ fn across(case: Case<'_>, classes: &[&Class]) -> (Word, Option<String>, Text) {
             "candidates of different durability or delivery are not compared; say which is needed ({})",
             parts.en
         ),
-        format!("持久性或投递语义不同的候选不作比较,请说明需要哪一类({})", parts.zh),
+        format!("持久性或投递语义不同的候选不作比较，请说明需要哪一类（{}）", parts.zh),
     );
     (Word::TossUp, None, text)
 }
@@ -240,7 +240,7 @@ fn won(case: Case<'_>, word: Word, lead: usize, rivals: &[usize], standings: &[S
         if dominated > 0 {
             return Text::new(
                 format!("`{name}` passes every gate and dominates what else does ({dominated})"),
-                format!("`{name}` 通过全部门槛,并支配其余 {dominated} 个候选"),
+                format!("`{name}` 通过全部门槛，并支配其余 {dominated} 个候选"),
             );
         }
         return Text::new(
@@ -255,7 +255,7 @@ fn won(case: Case<'_>, word: Word, lead: usize, rivals: &[usize], standings: &[S
             format!(
                 "`{name}` is at least as good as every rival whatever the admissible preference (closest: `{other}`, in {robust} of the measurement draws)"
             ),
-            format!("在任何允许的偏好下,`{name}` 都不逊于各对手(最接近者 `{other}`,占测量抽样的 {robust})"),
+            format!("在任何允许的偏好下，`{name}` 都不逊于各对手（最接近者 `{other}`，占测量抽样的 {robust}）"),
         )
     } else {
         Text::new(
@@ -263,7 +263,7 @@ fn won(case: Case<'_>, word: Word, lead: usize, rivals: &[usize], standings: &[S
                 "`{name}` wins against `{other}`, its closest rival, in {wins} of the draws of preferences and measurements, but in only {robust} of the measurements whatever the preference"
             ),
             format!(
-                "在偏好与测量的抽样中,`{name}` 胜过最接近的对手 `{other}` 的比例为 {wins},但对所有偏好都成立的测量仅占 {robust}"
+                "在偏好与测量的抽样中，`{name}` 胜过最接近的对手 `{other}` 的比例为 {wins}，但对所有偏好都成立的测量仅占 {robust}"
             ),
         )
     }
@@ -286,7 +286,7 @@ fn toss_up(
             let (other, wins) = (case.ranked[rival].name(), significant(standing.pairwise, 3));
             Text::new(
                 format!("`{name}` wins against `{other}` in only {wins} of the draws, below 0.75"),
-                format!("`{name}` 胜过 `{other}` 的比例仅为 {wins},低于 0.75"),
+                format!("`{name}` 胜过 `{other}` 的比例仅为 {wins}，低于 0.75"),
             )
         }
         _ => Text::new(
@@ -297,12 +297,12 @@ fn toss_up(
     let end = if reversible.is_some() {
         Text::new(
             format!("; `{chosen}` is preferred because going back on it is easy"),
-            format!(";优先选择易于回退的 `{chosen}`"),
+            format!("；优先选择易于回退的 `{chosen}`"),
         )
     } else {
         Text::new(
             format!("; none of them is marked reversible, so the leader `{chosen}` is named"),
-            format!(";均未标明易于回退,故列出领先者 `{chosen}`"),
+            format!("；均未标明易于回退，故列出领先者 `{chosen}`"),
         )
     };
     let text = Text::new(format!("{}{}", start.en, end.en), format!("{}{}", start.zh, end.zh));
@@ -328,7 +328,7 @@ fn lacking(
     if !leader.passes() {
         let open = open_gates(leader);
         en.push(format!("`{name}` leads, but {open} is undetermined for it"));
-        zh.push(format!("`{name}` 领先,但其 {open} 尚不能判定"));
+        zh.push(format!("`{name}` 领先，但其 {open} 尚不能判定"));
     }
     for (&j, standing) in rivals.iter().zip(standings).filter(|(_, standing)| standing.could_change()) {
         let rival = case.ranked[j];
@@ -338,12 +338,12 @@ fn lacking(
             en.push(format!(
                 "`{other}` could tie with `{name}` or beat it, but {open} is undetermined for it"
             ));
-            zh.push(format!("`{other}` 可能追平或胜过 `{name}`,但其 {open} 尚不能判定"));
+            zh.push(format!("`{other}` 可能追平或胜过 `{name}`，但其 {open} 尚不能判定"));
         } else {
             en.push(format!(
                 "`{other}` could tie with `{name}` or beat it by a criterion that is unknown for it"
             ));
-            zh.push(format!("`{other}` 有未知的准则值,可能追平或胜过 `{name}`"));
+            zh.push(format!("`{other}` 有未知的准则值，可能追平或胜过 `{name}`"));
         }
     }
     if !without_run.is_empty() {
@@ -362,12 +362,12 @@ pub(crate) fn simulated_suffix(candidates: &[Judged<'_>]) -> Text {
     if simulated.is_empty() {
         Text::new("", "")
     } else if simulated.len() == measured {
-        Text::new(" (by simulation only; not a measurement)", "(仅基于仿真,并非测量)")
+        Text::new(" (by simulation only; not a measurement)", "（仅基于仿真，并非测量）")
     } else {
         let names = simulated.join(", ");
         Text::new(
             format!(" (partly by simulation: the figures of {names} are not measurements)"),
-            format!("(部分基于仿真:{names} 的数据并非测量)"),
+            format!("（部分基于仿真：{names} 的数据并非测量）"),
         )
     }
 }

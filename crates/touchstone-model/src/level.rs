@@ -15,7 +15,8 @@ pub enum Level {
     P0,
     /// Reported: a machine-made report of another tool.
     P1,
-    /// Recorded: made by this engine, with raw log, fingerprint and seeds, and the validity gates passed.
+    /// Recorded: made by this engine, with raw log, fingerprint and seeds. Whether the referee let it pass is the run's
+    /// `valid`; an invalid run bears on no decision, whatever its level.
     P2,
     /// Replicated: P2 on at least three deploys, with variance components.
     P3,

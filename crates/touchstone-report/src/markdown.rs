@@ -730,7 +730,7 @@ fn lower_first(text: &str) -> String {
     let first = text.split(' ').next().unwrap_or_default();
     if matches!(
         first,
-        "The" | "No" | "In" | "It" | "A" | "An" | "Against" | "Neither" | "None" | "Every" | "Only"
+        "The" | "No" | "In" | "It" | "A" | "An" | "At" | "Against" | "Neither" | "None" | "Every" | "Only"
     ) {
         let mut chars = text.chars();
         chars.next().map_or_else(String::new, |c| c.to_lowercase().chain(chars).collect())

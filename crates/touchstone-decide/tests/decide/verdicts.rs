@@ -135,7 +135,7 @@ fn simulation_is_never_a_measurement() {
     let document = decided(&free(CRITERIA), &[simulated("a", 50.0), simulated("b", 150.0)]);
     assert_eq!((document.level, document.simulated), (Level::E, true));
     assert!(document.verdict.reason.ends_with("(by simulation only; not a measurement)"));
-    assert!(document.verdict.reason_zh.ends_with("(仅基于仿真,并非测量)"));
+    assert!(document.verdict.reason_zh.ends_with("（仅基于仿真，并非测量）"));
     assert!(document.statements[0].text.starts_with("Verdict: clear for `a`: "));
     assert!(document.statements[0].text.contains("not a measurement"));
     let document = decided(&free(CRITERIA), &[simulated("a", 50.0), exact("b", 150.0)]);
