@@ -96,7 +96,7 @@ pub(crate) fn ratio(metric: MetricId, pool: &Pool<'_>) -> Option<(Vec<f64>, Vec<
                     run.rates.output_tokens.map(|_| per_second(block.output_tokens_flow))?
                 }
                 MetricId::OfferedLoad => run.rates.offered.map(|_| per_second(block.intended))?,
-                MetricId::AchievedLoad => (run.rates.achieved * seconds * share, seconds * share),
+                MetricId::AchievedLoad => (run.rates.achieved? * seconds * share, seconds * share),
                 MetricId::Goodput => counts.good.map(|_| per_second(block.good))?,
                 MetricId::GoodputShare => counts.good.map(|_| of_intended(block.good))?,
                 MetricId::ErrorRate => of_intended(block.failed),

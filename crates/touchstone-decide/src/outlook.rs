@@ -167,7 +167,9 @@ fn unsettled(candidate: &Judged<'_>, criteria: &[Criterion]) -> Vec<NextMeasurem
                 format!(
                     "run `{name}` for about {seconds} s more at this rate: `{requirement}` lacks some {more} effective samples"
                 ),
-                format!("以当前速率再运行 `{name}` 约 {seconds} 秒：`{requirement}` 尚缺约 {more} 个有效样本"),
+                format!(
+                    "以当前速率再运行 `{name}` 约 {seconds} 秒：`{requirement}` 尚缺约 {more} 个有效样本"
+                ),
             )
         } else {
             (

@@ -255,7 +255,9 @@ fn won(case: Case<'_>, word: Word, lead: usize, rivals: &[usize], standings: &[S
             format!(
                 "`{name}` is at least as good as every rival whatever the admissible preference (closest: `{other}`, in {robust} of the measurement draws)"
             ),
-            format!("在任何允许的偏好下，`{name}` 都不逊于各对手（最接近者 `{other}`，占测量抽样的 {robust}）"),
+            format!(
+                "在任何允许的偏好下，`{name}` 都不逊于各对手（最接近者 `{other}`，占测量抽样的 {robust}）"
+            ),
         )
     } else {
         Text::new(

@@ -10,7 +10,7 @@ use touchstone_drivers::{
     DriverError, Nats, NatsOptions, OpenAi, OpenAiKind, OpenAiOptions, Resp, RespOptions, Secret,
 };
 use touchstone_load::summary::{RunContext, summarise};
-use touchstone_load::{Driver, Failure, LoadPlan, OpRecord};
+use touchstone_load::{Connections, Driver, Failure, LoadPlan, OpRecord};
 use touchstone_model::run::{Certificate, Phases, TargetDescription, WorkloadDescription};
 use touchstone_model::{Family, Finding, FindingCode, Level, MetricId, Protocol, RunDocument, Target};
 use touchstone_net::{Endpoint, TlsConfig, TlsConfigError};
@@ -31,6 +31,10 @@ const DEFAULT_CONNECTIONS: u32 = 4096;
 const FAILURES_PER_SHARD: u16 = 64;
 /// How long before a deadline a shard spins, ns.
 const SPIN_NS: u64 = 50_000;
+/// Most that is loaded into a cache before a run, GiB.
+const MAX_PRELOAD_GIB: f64 = 4.0;
+/// Bytes of a key on the wire and in a table, about.
+const KEY_OVERHEAD_BYTES: f64 = 64.0;
 /// Rate from which on one more shard is used, operations per second.
 const RATE_PER_SHARD: f64 = 150_000.0;
 
@@ -162,6 +166,18 @@ pub enum BenchError {
     /// The run cannot be stored.
     #[error("the run cannot be stored")]
     Store(#[from] StoreError),
+    /// Loading all keys before the run would write very much.
+    #[error(
+        "loading {keys} keys of {value_bytes} bytes before the run would write about {gib:.1} GiB; at most {MAX_PRELOAD_GIB} GiB are loaded"
+    )]
+    Preload {
+        /// Number of keys.
+        keys: u64,
+        /// Bytes of a value.
+        value_bytes: u32,
+        /// About what would be written, GiB.
+        gib: f64,
+    },
     /// The embedded engine has to be launched before it is loaded.
     #[error("`engine=` targets are launched by the flow; load their address with openai-chat=")]
     NotLaunched,
@@ -192,16 +208,13 @@ pub fn bench(
     let patience = Duration::from_nanos(request.plan.timeouts.connect_ns);
     let identified =
         probe::identify(&request.target, &endpoint, &request.headers, request.api_key.as_ref(), patience);
-    let identity = match &identified {
-        Ok(identity) => identity.clone(),
-        Err(failure) => {
-            observer.note(&format!(
-                "the target does not say who it is: {} ({})",
-                failure.message, failure.advice
-            ));
-            Identity::default()
-        }
-    };
+    let refusal = identified.as_ref().map_or_else(Some, |identity| identity.refusal.as_ref());
+    if let Some(failure) = refusal {
+        observer
+            .note(&format!("the target does not say who it is: {} ({})", failure.message, failure.advice));
+    }
+    let identity = without_secrets(identified.as_ref().cloned().unwrap_or_default(), request);
+    check_preload(request)?;
     let model = model(request, &identified, observer)?;
     let run = touchstone_records::id::new_id("r");
     let driver = driver(request, &run, model.as_deref())?;
@@ -209,8 +222,9 @@ pub fn bench(
     if plan.shards == 0 {
         plan.shards = shards(&plan);
     }
+    plan.shards = plan.shards.min(most_shards(&plan, driver.as_ref()));
     let reachable = identified.is_ok();
-    let ceiling = if request.probe_ceiling && reachable && !control.stopped() {
+    let ceiling = if request.probe_ceiling && reachable && !control.stopped() && driver.sink().is_some() {
         observer.note("measuring the loopback ceiling of this machine");
         touchstone_runner::loopback_ceiling(&driver, plan.shards)
     } else {
@@ -239,7 +253,7 @@ pub fn bench(
     let spec = RunSpec { driver: Arc::clone(&driver), endpoint, plan: plan.clone(), spin_ns: SPIN_NS };
     let (sender, events) = sync_channel(EVENT_CAPACITY);
     let record = recorder.as_ref().map(touchstone_records::RecorderHandle::sender);
-    let watch = Watch::new(&plan, driver.leading_metric());
+    let watch = Watch::new(&plan, driver.leading_metric(), control.clone());
     let family = driver.family();
     let outcome = std::thread::scope(|scope| {
         let consumer = scope.spawn(move || consume(&events, observer, record.as_ref(), watch, family));
@@ -259,7 +273,7 @@ pub fn bench(
         target,
         parameters,
         simulated: identity.simulated || driver.simulated(),
-        interrupted: outcome.interrupted,
+        interrupted: outcome.interrupted && !outcome.too_many_errors,
         too_many_errors: outcome.too_many_errors,
         reconnects: outcome.reconnects,
         connections: outcome.connections,
@@ -301,6 +315,21 @@ fn endpoint(request: &BenchRequest) -> Result<Endpoint, TlsConfigError> {
     }
 }
 
+/// What a target says of itself, without the key and the header values that it may have repeated. Short ones are left:
+/// they are words that may stand there by chance.
+fn without_secrets(mut identity: Identity, request: &BenchRequest) -> Identity {
+    let headers = request.headers.iter().map(|(_, value)| Secret::new(value));
+    let long = |secret: &Secret| secret.expose().len() >= 8;
+    for secret in
+        request.api_key.iter().cloned().chain(headers).flat_map(|secret| secret.parts()).filter(long)
+    {
+        for text in [&mut identity.product, &mut identity.version] {
+            *text = text.take().map(|text| secret.blot(text));
+        }
+    }
+    identity
+}
+
 /// The model to ask for: the one that was named, or the only one that the target lists.
 fn model(
     request: &BenchRequest,
@@ -322,8 +351,10 @@ fn model(
             Ok(Some(model.clone()))
         }
         (None, [only]) => Ok(Some(only.clone())),
-        // An unreachable target gives a run with errors, whatever the model is called.
-        (None, _) if identified.is_err() => Ok(Some("unknown".to_owned())),
+        // A target that cannot be reached or wants a key gives a run with errors, whatever the model is called.
+        (None, _) if identified.as_ref().map_or(true, |identity| identity.refusal.is_some()) => {
+            Ok(Some("unknown".to_owned()))
+        }
         (None, []) => {
             Err(BenchError::Model { listed: "the target lists no model; name one with --model".to_owned() })
         }
@@ -334,6 +365,20 @@ fn model(
             ),
         }),
     }
+}
+
+/// Refuses a preload that would fill the target's memory by mistake.
+fn check_preload(request: &BenchRequest) -> Result<(), BenchError> {
+    let payload = &request.payload;
+    if request.target.protocol.family() != Family::Cache || payload.read_ratio <= 0.0 {
+        return Ok(());
+    }
+    let bytes = payload.keys as f64 * (f64::from(payload.value_bytes) + KEY_OVERHEAD_BYTES);
+    let gib = bytes / 1_073_741_824.0;
+    if gib > MAX_PRELOAD_GIB {
+        return Err(BenchError::Preload { keys: payload.keys, value_bytes: payload.value_bytes, gib });
+    }
+    Ok(())
 }
 
 /// Builds the driver for a request.
@@ -383,6 +428,14 @@ fn shards(plan: &LoadPlan) -> u32 {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     let wanted = plan.arrival.per_second().map_or(1.0, |rate| (rate / RATE_PER_SHARD).ceil()) as u32;
     wanted.clamp(1, (cores / 2).max(1))
+}
+
+/// Threads that can have a part of every limit: each has a connection of its own, and at least one operation in flight.
+fn most_shards(plan: &LoadPlan, driver: &dyn Driver) -> u32 {
+    let connections = match driver.connections() {
+        Connections::Fixed(connections) | Connections::OnDemand { at_most: connections } => connections,
+    };
+    connections.min(plan.max_in_flight.unwrap_or(u32::MAX)).max(1)
 }
 
 /// CPU time of this process so far, s.
@@ -438,15 +491,19 @@ fn manifest(
 /// Sums shard ticks up for who watches.
 struct Watch {
     live: Live,
+    control: Control,
+    drain_s: f64,
+    /// Whether the load was ended before its time.
+    cut: bool,
     start_ns: u64,
     shards: BTreeMap<u32, ShardTick>,
     /// Of a moment ago: (instant, offered, sent).
-    past: Option<(u64, u64, u64)>,
+    past: (u64, u64, u64),
     failures: BTreeMap<(u32, u16), String>,
 }
 
 impl Watch {
-    fn new(plan: &LoadPlan, leading: MetricId) -> Self {
+    fn new(plan: &LoadPlan, leading: MetricId, control: Control) -> Self {
         let seconds = |ns: u64| ns as f64 / 1e9;
         let live = Live {
             warm_up_s: seconds(plan.warm_up_ns),
@@ -456,7 +513,36 @@ impl Watch {
             leading: Some(leading),
             ..Live::default()
         };
-        Self { live, start_ns: 0, shards: BTreeMap::new(), past: None, failures: BTreeMap::new() }
+        Self {
+            live,
+            control,
+            drain_s: seconds(plan.drain_ns),
+            cut: false,
+            start_ns: 0,
+            shards: BTreeMap::new(),
+            past: (0, 0, 0),
+            failures: BTreeMap::new(),
+        }
+    }
+
+    fn start(&mut self, start_ns: u64) {
+        self.start_ns = start_ns;
+        self.past = (start_ns, 0, 0);
+    }
+
+    /// What to tell once the load was ended before its time: from then on the run drains.
+    fn cut(&mut self) -> Option<String> {
+        if self.cut || !self.control.stopped() || self.live.elapsed_s >= self.live.load_s {
+            return None;
+        }
+        self.cut = true;
+        self.live.load_s = self.live.elapsed_s;
+        self.live.warm_up_s = self.live.warm_up_s.min(self.live.load_s);
+        self.live.total_s = self.live.load_s + self.drain_s;
+        Some(format!(
+            "the load has ended; {} operations in flight are waited for, at most {} s (Ctrl-C ends that too)",
+            self.live.in_flight, self.drain_s
+        ))
     }
 
     fn tick(&mut self, tick: ShardTick) -> &Live {
@@ -466,16 +552,13 @@ impl Watch {
         self.live.elapsed_s = tick.at_ns.saturating_sub(self.start_ns) as f64 / 1e9;
         self.live.completed = sum(|tick| tick.tally.completed);
         self.live.in_flight = sum(|tick| tick.tally.in_flight);
-        if let Some((at, past_offered, past_sent)) = self.past
-            && tick.at_ns > at + 150_000_000
-        {
+        let (at, past_offered, past_sent) = self.past;
+        if tick.at_ns > at + 150_000_000 {
             let seconds = (tick.at_ns - at) as f64 / 1e9;
             self.live.offered_per_s =
                 self.live.offered_per_s.map(|_| offered.saturating_sub(past_offered) as f64 / seconds);
             self.live.achieved_per_s = sent.saturating_sub(past_sent) as f64 / seconds;
-            self.past = Some((tick.at_ns, offered, sent));
-        } else if self.past.is_none() {
-            self.past = Some((tick.at_ns, offered, sent));
+            self.past = (tick.at_ns, offered, sent);
         }
         let ms = |value: Option<u64>| value.map(|value| value as f64 / 1e6);
         self.live.leading_ms = (ms(tick.recent.latency.0), ms(tick.recent.latency.1));
@@ -506,8 +589,13 @@ fn consume(
 ) {
     for event in events {
         match event {
-            RunEvent::Started { start_ns } => watch.start_ns = start_ns,
-            RunEvent::Tick(tick) => observer.live(watch.tick(tick)),
+            RunEvent::Started { start_ns } => watch.start(start_ns),
+            RunEvent::Tick(tick) => {
+                observer.live(watch.tick(tick));
+                if let Some(text) = watch.cut() {
+                    observer.note(&text);
+                }
+            }
             RunEvent::FirstFailure { shard, number, failure } => {
                 watch.failures.insert((shard, number), failure.origin.to_string());
                 if let Some(record) = record {

@@ -113,14 +113,14 @@ pub fn seal(scenario: &Scenario, out: &Path) -> Result<Seal, DecideError> {
         && let Ok(seal) = serde_json::from_slice::<SealFile>(&bytes)
         && seal.digest == digest
     {
-        return Ok(Seal { digest, sealed_at: seal.sealed_at });
+        return Ok(Seal { digest, sealed_at: seal.sealed_at, before_results: true });
     }
     let seal =
         SealFile { format: "touchstone.seal/1".to_owned(), digest: digest.clone(), sealed_at: utc::now() };
     std::fs::create_dir_all(&folder).map_err(|source| failed("written", source))?;
     let text = serde_json::to_string_pretty(&seal).unwrap_or_default();
     std::fs::write(&path, text).map_err(|source| failed("written", source))?;
-    Ok(Seal { digest, sealed_at: seal.sealed_at })
+    Ok(Seal { digest, sealed_at: seal.sealed_at, before_results: true })
 }
 
 /// The complete runs of a scenario, by candidate, in the order in which they were made. With `only`, just those.
@@ -140,7 +140,18 @@ pub fn stored_runs(
     };
     let mut runs: BTreeMap<String, Vec<StoredRun>> = BTreeMap::new();
     for id in ids {
-        let Ok(document) = store.load(&id) else { continue };
+        let document = match store.load(&id) {
+            Ok(document) => document,
+            // Not complete, so no evidence; but who asks for it by name is told.
+            Err(StoreError::Incomplete { .. }) if only.is_empty() => continue,
+            // What cannot be read any more must not leave the evidence unnoticed; the log still says whose it was.
+            Err(StoreError::File(error)) => match logged_scenario(&store, &id) {
+                Some(scenario) if scenario != file.digest && only.is_empty() => continue,
+                None if only.is_empty() => continue,
+                _ => return Err(DecideError::Broken { run: id, what: error.to_string() }),
+            },
+            Err(error) => return Err(error.into()),
+        };
         if label_of(&document, SCENARIO_LABEL).as_deref() != Some(file.digest.as_str()) {
             continue;
         }
@@ -174,6 +185,12 @@ fn sort(runs: &mut BTreeMap<String, Vec<StoredRun>>) {
 
 fn label_of(document: &RunDocument, name: &str) -> Option<String> {
     document.workload.parameters.get(name).and_then(|value| value.as_str()).map(str::to_owned)
+}
+
+/// The scenario that a run was made for, by its event log.
+fn logged_scenario(store: &RunStore, run: &str) -> Option<String> {
+    let manifest = store.recover(run).ok()?.manifest?;
+    manifest.workload.parameters.get(SCENARIO_LABEL)?.as_str().map(str::to_owned)
 }
 
 fn digest_of(path: &Path) -> Result<String, DecideError> {
@@ -210,7 +227,9 @@ pub fn decide_and_record(
     if runs.is_empty() && measurable {
         return Err(DecideError::NoRuns);
     }
-    let seal = seal(&file.scenario, out)?;
+    let mut seal = seal(&file.scenario, out)?;
+    let first = runs.values().flatten().map(|run| run.document.started_at.as_str()).min();
+    seal.before_results = first.is_none_or(|first| seal.sealed_at.as_str() <= first);
     let mut document = decide_over(file, catalog, matched, &runs, &seal);
     let content = evidence(&mut document, file, catalog, &runs)?;
     document.id = record_id(&document);

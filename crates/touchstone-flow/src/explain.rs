@@ -25,7 +25,15 @@ pub struct Explained {
 /// When there is no readable decision.
 pub fn open(path: &Path) -> Result<Explained, touchstone_records::FileError> {
     let loaded = decision_store::load(path)?;
-    let mut problems = decision_store::verify_record(&loaded.dir)?;
+    let mut problems = match decision_store::verify_record(&loaded.dir) {
+        // A decision without its digests is a record that was changed, not a folder that holds none.
+        Err(error) if error.is_missing() => vec![EvidenceProblem {
+            digest: String::new(),
+            path: touchstone_records::digest::FILE.to_owned(),
+            problem: Problem::Missing { why: "the list of the record's digests is gone".to_owned() },
+        }],
+        verified => verified?,
+    };
     problems.extend(decision_store::verify_evidence(&loaded.document, &loaded.dir));
     Ok(Explained { dir: loaded.dir, document: loaded.document, problems })
 }

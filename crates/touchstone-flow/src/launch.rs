@@ -1,6 +1,7 @@
 //! Launching the embedded engine as a process of its own, so that generator and engine share nothing but the machine.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -47,6 +48,8 @@ pub fn engine(program: &Path, profile: &str, seed: u64) -> Result<Engine, Launch
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
+        // Ctrl-C at the terminal is for the load: the engine has to answer until drain is over.
+        .process_group(0)
         .spawn()
         .map_err(|source| LaunchError::Start { program: program.to_owned(), source })?;
     let mut line = String::new();

@@ -25,6 +25,8 @@ pub struct Identity {
     pub models: Vec<String>,
     /// Whether it says that it is a simulator.
     pub simulated: bool,
+    /// It answered, but did not tell its models: a missing key, or another path.
+    pub refusal: Option<Failure>,
 }
 
 /// Asks the target who it is.
@@ -69,7 +71,15 @@ fn openai(
     let base = target.path.trim_end_matches("/chat/completions").trim_end_matches("/completions");
     let models = get(target, endpoint, &format!("{base}/models"), headers, api_key, timeout)?;
     let mut identity = Identity { simulated: models.simulated, ..Identity::default() };
-    if let Ok(body) = serde_json::from_slice::<serde_json::Value>(&models.body) {
+    if !models.succeeded() {
+        identity.refusal = Some(Failure::new(
+            if models.status < 500 { Origin::Scenario } else { Origin::Target },
+            Phase::Headers,
+            format!("http-{}", models.status),
+            format!("http {} at {base}/models", models.status),
+            "name the model with --model, and give a key with --api-key-env where one is needed",
+        ));
+    } else if let Ok(body) = serde_json::from_slice::<serde_json::Value>(&models.body) {
         let list = body.get("data").and_then(|data| data.as_array()).into_iter().flatten();
         identity.models = list.filter_map(|model| model.get("id")?.as_str().map(str::to_owned)).collect();
         let owner = body.pointer("/data/0/owned_by").and_then(|owner| owner.as_str());
@@ -80,6 +90,7 @@ fn openai(
         };
     }
     if let Ok(version) = get(target, endpoint, "/version", headers, api_key, timeout)
+        && version.succeeded()
         && let Ok(body) = serde_json::from_slice::<serde_json::Value>(&version.body)
     {
         identity.version = body.get("version").and_then(|version| version.as_str()).map(str::to_owned);
@@ -90,9 +101,16 @@ fn openai(
 
 /// An answer over HTTP.
 struct Response {
+    status: u16,
     body: Vec<u8>,
     server: Option<String>,
     simulated: bool,
+}
+
+impl Response {
+    fn succeeded(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
 }
 
 fn get(
@@ -134,7 +152,13 @@ fn get(
     let chunked = field("transfer-encoding").is_some_and(|value| value.eq_ignore_ascii_case("chunked"));
     let raw = &answer[length..];
     let body = if chunked { unchunk(raw) } else { raw.to_vec() };
-    Ok(Response { body, server: field("server"), simulated: field("x-touchstone-simulated").is_some() })
+    let status = head.code.unwrap_or_default();
+    Ok(Response {
+        status,
+        body,
+        server: field("server"),
+        simulated: field("x-touchstone-simulated").is_some(),
+    })
 }
 
 /// Whether an answer that announces its length has come whole; others end with the connection.

@@ -166,6 +166,7 @@ pub fn bench_all(
         .collect();
     let total = reachable.len() as u32 * repeats;
     let mut made = Vec::new();
+    let mut number = 0;
     for repeat in 1..=repeats {
         let mut order: Vec<usize> = (0..reachable.len()).collect();
         if repeat % 2 == 0 {
@@ -177,10 +178,19 @@ pub fn bench_all(
             }
             let (one, target) = reachable[index];
             let name = &one.candidate.name;
-            observer
-                .note(&format!("run {} of {total}: {name}, repeat {repeat} of {repeats}", made.len() + 1));
-            let benched = bench_one(file, one, target, repeat, settings, observer, control)?;
-            made.push(Made { candidate: name.clone(), repeat, benched });
+            number += 1;
+            observer.note(&format!("run {number} of {total}: {name}, repeat {repeat} of {repeats}"));
+            match bench_one(file, one, target, repeat, settings, observer, control) {
+                Ok(benched) => made.push(Made { candidate: name.clone(), repeat, benched }),
+                // One candidate that cannot be measured leaves the others to be measured; the decision says that it has
+                // no run.
+                Err(ScenarioError::Bench { candidate, source }) => {
+                    let cause = std::error::Error::source(&source)
+                        .map_or_else(String::new, |cause| format!(": {cause}"));
+                    observer.note(&format!("candidate `{candidate}` cannot be measured: {source}{cause}"));
+                }
+                Err(error) => return Err(error),
+            }
         }
     }
     Ok(made)
@@ -221,7 +231,8 @@ fn bench_one(
         store: Some(store_root(&settings.out)),
         labels,
     };
-    bench(&request, observer, control)
+    // Failures that end one run say nothing about the next.
+    bench(&request, observer, &control.child())
         .map_err(|source| ScenarioError::Bench { candidate: one.candidate.name.clone(), source })
 }
 

@@ -243,10 +243,18 @@ pub struct Sums {
     pub limited: u64,
     /// Cohort: messages received for the first time.
     pub received: u64,
-    /// Messages received again.
+    /// All: messages received again.
     pub duplicated: u64,
-    /// Messages out of order.
+    /// All: messages out of order.
     pub reordered: u64,
+    /// Cohort: good answers whose chunks do not tell their tokens.
+    pub chunk_tokens_unknown: u64,
+    /// All: operations sent.
+    pub sent_all: u64,
+    /// All: messages received, each once.
+    pub received_unique: u64,
+    /// Shards that gave up before they had walked their schedule to its end.
+    pub abandoned: u64,
     /// Latest end of a good operation, ns.
     pub last_end_ns: u64,
 }
@@ -281,6 +289,10 @@ impl Sums {
         self.received += o.received;
         self.duplicated += o.duplicated;
         self.reordered += o.reordered;
+        self.chunk_tokens_unknown += o.chunk_tokens_unknown;
+        self.sent_all += o.sent_all;
+        self.received_unique += o.received_unique;
+        self.abandoned += o.abandoned;
         self.last_end_ns = self.last_end_ns.max(o.last_end_ns);
     }
 }
@@ -315,6 +327,7 @@ impl Aggregate {
     }
 
     /// Adds a value of the cohort to a block and to the metric's series.
+    #[inline]
     pub(crate) fn observe(
         &mut self,
         metric: MetricId,

@@ -1,7 +1,7 @@
 //! The referee: what is wrong or noteworthy about a run, before anybody uses its figures.
 
 use touchstone_model::run::{Outcome, RunDocument};
-use touchstone_model::{Family, Finding, FindingCode, MetricId};
+use touchstone_model::{Family, Finding, FindingCode, MetricId, Statistic};
 use touchstone_stats::trend::slope_interval;
 
 use crate::aggregate::Aggregate;
@@ -13,6 +13,22 @@ use crate::summary::RunContext;
 const LATE_SHARE: f64 = 0.25;
 /// Scheduling errors below this (ms) are never held against a run.
 const LATE_FLOOR_MS: f64 = 0.1;
+/// Share of a latency that the scheduling error may explain in a closed loop.
+const CLOSED_SHARE: f64 = 1.0;
+/// Observations above a quantile from which on it speaks for the generator.
+const FEWEST_ABOVE: f64 = 5.0;
+/// Idle time of free slots, as a share of the service time, that makes a load that was not reached the generator's doing.
+const TURNAROUND_SHARE: f64 = 0.5;
+/// Scheduling errors above this (ms) are held against a run whose latency quantile is at infinity.
+const LATE_ABSOLUTE_MS: f64 = 50.0;
+/// Busy share of a generator thread from which on a load that was not reached is its own doing.
+const EXHAUSTED: f64 = 0.95;
+/// Share of failed operations from which on the target failed the run.
+const FAILED_SHARE: f64 = 0.5;
+/// Failed operations of the last tenth of the measured window, without a good one, that show a target that is gone.
+const GONE: u64 = 10;
+/// Relative difference of input token counts that is worth a finding.
+const INPUT_TOKENS: f64 = 0.1;
 /// Busy share of a generator thread from which on it may shape the figures.
 const BUSY: f64 = 0.85;
 /// Share of content events that may share a read with a later one.
@@ -30,7 +46,7 @@ pub fn findings(
     context: &RunContext,
 ) -> Vec<Finding> {
     let mut found = Vec::new();
-    generator(traits, document, &mut found);
+    generator(traits, aggregate, document, &mut found);
     operations(plan, traits, aggregate, document, context, &mut found);
     course(plan, document, &mut found);
     answers(traits, aggregate, document, &mut found);
@@ -38,7 +54,7 @@ pub fn findings(
     found
 }
 
-fn generator(traits: Traits, document: &RunDocument, found: &mut Vec<Finding>) {
+fn generator(traits: Traits, aggregate: &Aggregate, document: &RunDocument, found: &mut Vec<Finding>) {
     if document.simulated {
         found.push(Finding::new(
             FindingCode::Simulated,
@@ -46,21 +62,10 @@ fn generator(traits: Traits, document: &RunDocument, found: &mut Vec<Finding>) {
             "use these figures to try the method, never to choose a product",
         ));
     }
-    let leading = document.metrics.get(&traits.leading);
-    if let (Some(late), Some(leading_p99)) =
-        (document.generator.scheduling_error_ms, leading.and_then(|summary| summary.p99))
-        && late.p99 > LATE_FLOOR_MS
-        && late.p99 > LATE_SHARE * leading_p99
-    {
+    if let Some(message) = late(traits, document, aggregate.sums.abandoned) {
         found.push(Finding::new(
             FindingCode::GeneratorLate,
-            format!(
-                "scheduling error p99 is {:.3} ms, {:.0} % of the p99 of {} ({:.3} ms)",
-                late.p99,
-                100.0 * late.p99 / leading_p99.max(1e-9),
-                traits.leading,
-                leading_p99
-            ),
+            message,
             "the generator fell behind: lower the rate, give it more cores (--shards), or run it on another machine",
         ));
     }
@@ -94,6 +99,13 @@ fn generator(traits: Traits, document: &RunDocument, found: &mut Vec<Finding>) {
             "expect up to a scheduling delay of error; kernel stamps need Linux and TCP",
         ));
     }
+    if document.generator.realtime {
+        found.push(Finding::new(
+            FindingCode::GeneratorRealtime,
+            "the machine was crowded: the generator's thread asked for real-time scheduling to keep its schedule",
+            "a target on the same machine may have waited for it: measure on a quiet machine, or from another one",
+        ));
+    }
     if document.generator.events_dropped > 0 {
         found.push(Finding::new(
             FindingCode::EventsDropped,
@@ -101,6 +113,69 @@ fn generator(traits: Traits, document: &RunDocument, found: &mut Vec<Finding>) {
             "figures are complete (they are made in the generator); the log of operations is not",
         ));
     }
+}
+
+/// How the generator's own lateness explains the figures, if it does.
+fn late(traits: Traits, document: &RunDocument, abandoned: u64) -> Option<String> {
+    if abandoned > 0 {
+        return Some("the schedule had not been walked to its end when drain was over".to_owned());
+    }
+    let scheduling = document.metrics.get(&MetricId::SchedulingError)?;
+    let leading = document.metrics.get(&traits.leading);
+    // In a closed loop the generator's own time between answer and next start is part of the loop by design; it is held
+    // against the run only when it outweighs the target's.
+    let share = if document.rates.offered.is_none() { CLOSED_SHARE } else { LATE_SHARE };
+    for statistic in [Statistic::P50, Statistic::P90, Statistic::P99] {
+        // A quantile of a few observations is one unlucky moment, not the generator.
+        let above = statistic.level().map_or(0.0, |level| (1.0 - level) * scheduling.n as f64);
+        if above < FEWEST_ABOVE {
+            continue;
+        }
+        let Some(error) = scheduling.statistic(statistic).filter(|error| *error > LATE_FLOOR_MS) else {
+            continue;
+        };
+        let latency = leading.and_then(|summary| summary.statistic(statistic));
+        match latency {
+            Some(latency) if error > share * latency => {
+                return Some(format!(
+                    "scheduling error {statistic} is {error:.3} ms, {:.0} % of the {statistic} of {} ({latency:.3} ms)",
+                    100.0 * error / latency.max(1e-9),
+                    traits.leading
+                ));
+            }
+            // The latency stands at infinity here: only lateness on a human scale can have caused that.
+            None if error > LATE_ABSOLUTE_MS => {
+                return Some(format!(
+                    "scheduling error {statistic} is {error:.0} ms, and the {statistic} of {} never came",
+                    traits.leading
+                ));
+            }
+            _ => {}
+        }
+    }
+    if let (Some(turnaround_us), Some(service)) = (
+        document.generator.turnaround_us,
+        document.metrics.get(&MetricId::ServiceTime).and_then(|summary| summary.mean),
+    ) && document
+        .rates
+        .offered
+        .zip(document.rates.achieved)
+        .is_some_and(|(offered, achieved)| achieved < 0.98 * offered)
+        && turnaround_us / 1e3 > TURNAROUND_SHARE * service
+    {
+        return Some(format!(
+            "slots that became free stood idle for {turnaround_us:.0} us on average while operations waited, against a service time of {:.0} us: the load was not reached because of the generator",
+            service * 1e3
+        ));
+    }
+    let busiest = document.generator.cpu_busy.first().copied().unwrap_or(0.0);
+    let (offered, achieved) = (document.rates.offered?, document.rates.achieved?);
+    (busiest > EXHAUSTED && achieved < 0.98 * offered).then(|| {
+        format!(
+            "the busiest generator thread worked {:.0} % of the time and sent {achieved:.0}/s of {offered:.0}/s offered",
+            busiest * 100.0
+        )
+    })
 }
 
 fn operations(
@@ -131,6 +206,12 @@ fn operations(
             },
             first.map_or("raise --drain, or lower the load", |error| error.advice.as_str()),
         ));
+    } else if let Some(message) = target_failed(document) {
+        found.push(Finding::new(
+            FindingCode::TargetFailed,
+            message,
+            document.errors.first().map_or("raise --drain, or lower the load", |error| error.advice.as_str()),
+        ));
     } else if counts.failed > counts.censored {
         found.push(Finding::new(
             FindingCode::Errors,
@@ -149,7 +230,10 @@ fn operations(
         found.push(Finding::new(
             FindingCode::TooManyErrors,
             format!("stopped after {} failures", aggregate.sums.failed_all),
-            "mend the cause of the first errors, or raise --max-errors",
+            match plan.max_errors {
+                Some(_) => "mend the cause of the first errors, or raise --max-errors",
+                None => "a run without a single success is given up after 200 failures: mend the cause of the first errors",
+            },
         ));
     }
     if context.interrupted && !context.too_many_errors {
@@ -159,14 +243,14 @@ fn operations(
             "figures cover what was measured; run again for the full length",
         ));
     }
-    if let Some(offered) = document.rates.offered
-        && document.rates.achieved < 0.98 * offered
+    if let (Some(offered), Some(achieved)) = (document.rates.offered, document.rates.achieved)
+        && achieved < 0.98 * offered
         && counts.failed == counts.censored
         && counts.intended >= 50
     {
         found.push(Finding::new(
             FindingCode::LoadNotReached,
-            format!("sent {:.1}/s of {:.1}/s offered", document.rates.achieved, offered),
+            format!("sent {achieved:.1}/s of {offered:.1}/s offered"),
             "operations waited for a slot: raise --connections, or the target cannot take more",
         ));
     }
@@ -217,6 +301,27 @@ fn operations(
     }
 }
 
+/// How the target failed the run, if it did: most operations failed, or none ended well in the last tenth of the window.
+fn target_failed(document: &RunDocument) -> Option<String> {
+    let counts = &document.counts;
+    let share = counts.failed as f64 / counts.intended.max(1) as f64;
+    if share >= FAILED_SHARE {
+        return Some(format!(
+            "{} of {} operations failed ({:.0} %)",
+            counts.failed,
+            counts.intended,
+            share * 100.0
+        ));
+    }
+    let last = document.blocks.len().saturating_sub((document.blocks.len() / 10).max(1));
+    let tail = &document.blocks[last..];
+    let sum = |of: fn(&touchstone_model::run::Block) -> u64| tail.iter().map(of).sum::<u64>();
+    let (intended, failed) = (sum(|block| block.intended), sum(|block| block.failed));
+    (failed >= GONE && failed == intended).then(|| {
+        format!("none of the last {intended} operations of the measured window ended well: the target stopped answering")
+    })
+}
+
 fn slo_effective(slo: &str, document: &RunDocument) -> Option<f64> {
     let (metric, _) = slo.split_once('.')?;
     document.metrics.get(&metric.parse::<MetricId>().ok()?).map(|summary| summary.n_effective)
@@ -255,17 +360,17 @@ fn course(plan: &LoadPlan, document: &RunDocument, found: &mut Vec<Finding>) {
     }
     let middle = |window: &&touchstone_model::run::Window| f64::midpoint(window.from_s, window.to_s);
     let xs: Vec<f64> = measured.iter().map(middle).collect();
-    if let Some(offered) = document.rates.offered {
+    if let (Some(offered), Some(throughput)) = (document.rates.offered, document.rates.throughput) {
         let backlog: Vec<f64> = measured.iter().map(|window| window.in_flight as f64).collect();
         if let Some(slope) = slope_interval(&xs, &backlog, plan.confidence)
             && slope.lower > 0.0
-            && document.rates.throughput < 0.98 * offered
+            && throughput < 0.98 * offered
         {
             found.push(Finding::new(
                 FindingCode::BacklogGrowing,
                 format!(
                     "the backlog grows by {:.2} operations per second (95 % interval {:.2} to {:.2}); {:.1}/s offered, {:.1}/s completed",
-                    slope.slope, slope.lower, slope.upper, offered, document.rates.throughput
+                    slope.slope, slope.lower, slope.upper, offered, throughput
                 ),
                 "the load is above saturation: latency depends on how long the run lasts; lower the load to compare latencies",
             ));
@@ -311,6 +416,28 @@ fn answers(traits: Traits, aggregate: &Aggregate, document: &RunDocument, found:
                 traits.asked_output.unwrap_or(0)
             ),
             "the server ends early or ignores ignore_eos: compare candidates at equal token counts only",
+        ));
+    }
+    if let (Some(asked), Some(counted)) = (traits.asked_input, document.counts.input_tokens)
+        && sums.completed > 0
+    {
+        let mean = counted as f64 / sums.completed as f64;
+        if (mean / f64::from(asked) - 1.0).abs() > INPUT_TOKENS {
+            found.push(Finding::new(
+                FindingCode::InputTokenCount,
+                format!("{asked} input tokens were asked for, the server counts {mean:.0} on average"),
+                "its tokenizer or chat template makes other tokens of the words: compare candidates at equal counts only",
+            ));
+        }
+    }
+    if sums.output_unknown == 0 && sums.chunk_tokens_unknown > 0 {
+        found.push(Finding::new(
+            FindingCode::TokensUnknown,
+            format!(
+                "{} of {} answers do not tell the tokens of each chunk",
+                sums.chunk_tokens_unknown, sums.completed
+            ),
+            "itl and tpot are null for this run; icl has the gaps between chunks",
         ));
     }
     if sums.completed > 0 && sums.output_unknown > 0 {

@@ -24,6 +24,10 @@ use crate::slo::OpLimits;
 
 /// Operations of one shard that may wait for a connection at once; beyond it they fail as the generator's own doing.
 pub const MAX_WAITING: usize = 1 << 21;
+/// Gaps between content chunks that are kept of one operation; an endless stream must not fill the memory.
+const MAX_GAPS: usize = 1 << 18;
+/// Pause of a closed loop's slot after a failure, ns: a target that is down is not to be hammered.
+const FAILURE_PAUSE_NS: u64 = 10_000_000;
 /// Operations handed over in one call of [`Shard::pull_due`], so that reads get their turn under overload.
 const MAX_PULL: usize = 4096;
 
@@ -102,6 +106,8 @@ pub struct Shard {
     aggregate: Aggregate,
     ledger: Ledger,
     records: Vec<OpRecord>,
+    /// Before this instant no operation on a connection can break a limit.
+    expiry_due: u64,
     stopped: bool,
 }
 
@@ -163,6 +169,7 @@ impl Shard {
             active: 0,
             ledger: Ledger::default(),
             records: Vec::new(),
+            expiry_due: 0,
             stopped: false,
         }
     }
@@ -230,6 +237,7 @@ impl Shard {
                 );
                 self.fail_waiting(waiting, failure, now_ns);
             } else {
+                self.aggregate.sums.limited += u64::from(self.active >= self.in_flight_limit);
                 self.waiting.push_back(waiting);
             }
         }
@@ -240,8 +248,13 @@ impl Shard {
         match self.plan.requests {
             Some(requests) => (index.saturating_mul(blocks) / requests.max(1)) as usize,
             None => {
-                let since = u128::from(intended_ns.saturating_sub(self.from_ns));
-                (since * u128::from(blocks) / u128::from(self.plan.duration_ns.max(1))) as usize
+                let since = intended_ns.saturating_sub(self.from_ns);
+                let length = self.plan.duration_ns.max(1);
+                // Wide arithmetic only where it is needed: this runs several times per operation.
+                match since.checked_mul(blocks) {
+                    Some(product) => (product / length) as usize,
+                    None => (u128::from(since) * u128::from(blocks) / u128::from(length)) as usize,
+                }
             }
         }
     }
@@ -249,7 +262,7 @@ impl Shard {
     /// The block of the measured window that holds an instant, for flows; none outside of it.
     fn flow_block(&self, op_block: usize, instant_ns: u64) -> Option<usize> {
         if self.plan.requests.is_some() {
-            return Some(op_block);
+            return (instant_ns >= self.from_ns).then_some(op_block);
         }
         (instant_ns >= self.from_ns && instant_ns < self.to_ns).then(|| self.block_of(0, instant_ns))
     }
@@ -275,9 +288,6 @@ impl Shard {
     /// Takes the operation that has waited longest, to be started on a connection now.
     pub fn begin(&mut self, now_ns: u64) -> Option<Op> {
         if self.active >= self.in_flight_limit {
-            if !self.waiting.is_empty() {
-                self.aggregate.sums.limited += 1;
-            }
             return None;
         }
         let waiting = self.waiting.pop_front()?;
@@ -310,6 +320,12 @@ impl Shard {
         let Some(op) = entry.op else { return };
         entry.sent_ns = sent_ns;
         entry.alive_ns = sent_ns;
+        if entry.retried {
+            // Its first sending was counted; it counts as sent again, and once.
+            self.aggregate.sums.sent += u64::from(entry.measured);
+            return;
+        }
+        self.aggregate.sums.sent_all += 1;
         self.aggregate.windows.at(sent_ns).sent += 1;
         if sent_ns >= self.from_ns && sent_ns < to_ns {
             self.aggregate.sums.sent_flow += 1;
@@ -322,6 +338,12 @@ impl Shard {
             self.aggregate.observe(MetricId::SlotWait, block, op.intended_ns, slot_wait, 1);
             self.aggregate.observe(MetricId::Write, block, op.intended_ns, write, 1);
         }
+    }
+
+    /// A connection failed while no operation was on it: the failure is listed, no operation is counted.
+    pub fn note_failure(&mut self, failure: Failure) {
+        let position = self.aggregate.count_error(failure, false);
+        self.aggregate.errors[position].count -= 1;
     }
 
     /// A connection was opened.
@@ -393,17 +415,19 @@ impl Shard {
         entry.chunks += 1;
         let flow = tokens.unwrap_or(1);
         match tokens {
-            Some(tokens) => entry.tokens += tokens,
+            Some(tokens) => entry.tokens = entry.tokens.saturating_add(tokens),
             None => entry.tokens_known = false,
         }
-        entry.flow_tokens += flow;
+        entry.flow_tokens = entry.flow_tokens.saturating_add(flow);
         let measured = entry.measured;
         if entry.first_ns == 0 {
             entry.first_ns = stamp_ns;
             entry.first_tokens = tokens.unwrap_or(0);
         } else {
             let gap = stamp_ns.saturating_sub(entry.last_ns);
-            entry.gaps.push((gap, tokens.unwrap_or(0)));
+            if entry.gaps.len() < MAX_GAPS {
+                entry.gaps.push((gap, tokens.unwrap_or(0)));
+            }
             self.aggregate.windows.at(stamp_ns).icl.record(gap);
         }
         if !reasoning && entry.first_answer_ns == 0 {
@@ -455,21 +479,8 @@ impl Shard {
     /// Operations on connections that broke a limit, with the failure; waiting ones are failed here.
     pub fn expire(&mut self, now_ns: u64, expired: &mut Vec<(OpToken, Failure)>) {
         let t = self.plan.timeouts;
-        for entry in &self.ops {
-            let Some(op) = entry.op else { continue };
-            let since = |instant: u64| now_ns.saturating_sub(instant);
-            let broken = if since(entry.dispatch_ns) > t.total_ns {
-                Some((Expiry::Total, t.total_ns))
-            } else if entry.first_ns == 0 && entry.sent_ns != 0 && since(entry.sent_ns) > t.first_ns {
-                Some((Expiry::First, t.first_ns))
-            } else if entry.first_ns != 0 && since(entry.alive_ns) > t.idle_ns {
-                Some((Expiry::Idle, t.idle_ns))
-            } else {
-                None
-            };
-            if let Some((expiry, limit)) = broken {
-                expired.push((op.token, expiry.failure(limit)));
-            }
+        if now_ns >= self.expiry_due {
+            self.expiry_due = self.expire_active(now_ns, expired);
         }
         while let Some(front) = self.waiting.front()
             && now_ns.saturating_sub(front.dispatch_ns) > t.total_ns
@@ -484,6 +495,37 @@ impl Shard {
             );
             self.fail_waiting(front, failure, now_ns);
         }
+    }
+
+    /// The operations on connections that broke a limit. Gives the earliest instant at which one of the others, or one
+    /// that comes later, can break one: until then there is no need to look, however many there are.
+    fn expire_active(&self, now_ns: u64, expired: &mut Vec<(OpToken, Failure)>) -> u64 {
+        let t = self.plan.timeouts;
+        let shortest = t.total_ns.min(t.first_ns).min(t.idle_ns);
+        let mut earliest = now_ns.saturating_add(shortest);
+        // One that waits keeps the instant at which it was handed over when it gets a connection.
+        if let Some(dispatch_ns) = self.waiting.iter().map(|waiting| waiting.dispatch_ns).min() {
+            earliest = earliest.min(dispatch_ns.saturating_add(t.total_ns));
+        }
+        for entry in &self.ops {
+            let Some(op) = entry.op else { continue };
+            let total_at = entry.dispatch_ns.saturating_add(t.total_ns);
+            let (silent_at, expiry, limit) = if entry.first_ns != 0 {
+                (entry.alive_ns.saturating_add(t.idle_ns), Expiry::Idle, t.idle_ns)
+            } else if entry.sent_ns != 0 {
+                (entry.sent_ns.saturating_add(t.first_ns), Expiry::First, t.first_ns)
+            } else {
+                (u64::MAX, Expiry::Total, t.total_ns)
+            };
+            if now_ns > total_at {
+                expired.push((op.token, Expiry::Total.failure(t.total_ns)));
+            } else if now_ns > silent_at {
+                expired.push((op.token, expiry.failure(limit)));
+            } else {
+                earliest = earliest.min(total_at.min(silent_at).saturating_add(1));
+            }
+        }
+        earliest
     }
 
     /// Fails every waiting operation for one reason: the target cannot be reached.
@@ -522,12 +564,16 @@ impl Shard {
     /// Whether the shard is done: nothing further starts, and nothing is in flight or drain is over. An open loop also
     /// waits for the end of its measured window, since an empty rest of it is part of the measurement.
     pub fn is_over(&mut self, now_ns: u64) -> bool {
+        if now_ns >= self.drain_end() {
+            // Starts that were not even handed over by now never will be: the generator is far behind.
+            self.aggregate.sums.abandoned += u64::from(!self.schedule_over(now_ns));
+            return true;
+        }
         if !self.schedule_over(now_ns) {
             return false;
         }
         let window_over = now_ns >= self.to_ns || self.plan.requests.is_some();
-        let idle = self.active == 0 && self.waiting.is_empty();
-        (idle && window_over) || now_ns >= self.drain_end()
+        self.active == 0 && self.waiting.is_empty() && window_over
     }
 
     /// The instant after which nothing is waited for.
@@ -548,7 +594,7 @@ impl Shard {
         let sums = &self.aggregate.sums;
         Tally {
             offered: sums.intended + sums.warm_up,
-            sent: sums.completed_all + sums.failed_all + u64::from(self.active),
+            sent: sums.sent_all,
             completed: sums.completed_all,
             failed: sums.failed_all,
             in_flight: u64::from(self.active) + self.waiting.len() as u64,

@@ -44,12 +44,14 @@ impl OpLimits {
 #[derive(Debug, Clone)]
 pub struct OpCheck {
     limits: Vec<(MetricId, u64)>,
+    /// Bit i: limit i was observed.
     seen: u64,
     broken: bool,
 }
 
 impl OpCheck {
     /// Notes a value, ns.
+    #[inline]
     pub fn observe(&mut self, metric: MetricId, value_ns: u64) {
         for (position, (limited, limit)) in self.limits.iter().enumerate() {
             if *limited == metric {
@@ -64,9 +66,35 @@ impl OpCheck {
         self.broken |= self.limits.iter().any(|(limited, _)| *limited == metric);
     }
 
-    /// Whether every limit was kept. A limit on gaps of an answer with one chunk is kept: it has no gap to break it.
+    /// Notes that a metric of gaps has no value in this operation because it has no gap: its limit is kept.
+    pub fn observe_none(&mut self, metric: MetricId) {
+        self.observe(metric, 0);
+    }
+
+    /// Whether every limit was observed and kept. What was not observed was not met.
     #[must_use]
     pub fn good(&self) -> bool {
-        !self.broken
+        let all = (0..self.limits.len().min(64)).fold(0_u64, |bits, position| bits | 1 << position);
+        !self.broken && self.seen == all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_that_was_not_observed_was_not_met() {
+        let limits = OpLimits::new(&["ttft.p99 <= 2ms".parse().unwrap(), "itl.p95 <= 1ms".parse().unwrap()]);
+        let mut check = limits.check();
+        check.observe(MetricId::Ttft, 1_500_000);
+        assert!(!check.good());
+        let mut single_chunk = check.clone();
+        single_chunk.observe_none(MetricId::Itl);
+        assert!(single_chunk.good());
+        check.observe(MetricId::Itl, 900_000);
+        assert!(check.good());
+        check.observe(MetricId::Itl, 1_100_000);
+        assert!(!check.good());
     }
 }

@@ -82,13 +82,14 @@ pub fn summarise(plan: &LoadPlan, traits: Traits, result: &ShardResult, context:
     let metrics = metrics(plan, traits, aggregate);
     let tokens_known = traits.family == Family::Inference && sums.output_unknown == 0 && sums.completed > 0;
     let has_limits = plan.slos.iter().any(is_operation_limit);
-    let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+    // Without a window there is no rate; unmeasured is null, never 0.
+    let per_second = |count: u64| (seconds > 0.0).then(|| count as f64 / seconds);
     let rates = Rates {
-        offered: plan.arrival.per_second().map(|_| per_second(sums.intended)),
+        offered: plan.arrival.per_second().and_then(|_| per_second(sums.intended)),
         achieved: per_second(sums.sent_flow),
         throughput: per_second(sums.completed_flow),
-        goodput: has_limits.then(|| per_second(sums.good)),
-        output_tokens: tokens_known.then(|| per_second(sums.tokens_flow.max(0) as u64)),
+        goodput: per_second(sums.good).filter(|_| has_limits),
+        output_tokens: per_second(sums.tokens_flow.max(0) as u64).filter(|_| tokens_known),
     };
     let queue = traits.family == Family::Queue;
     let counts = Counts {
@@ -104,7 +105,7 @@ pub fn summarise(plan: &LoadPlan, traits: Traits, result: &ShardResult, context:
             .then_some(sums.input_tokens),
         content_events: sums.content_events,
         received: queue.then_some(sums.received),
-        lost: queue.then(|| sums.sent.saturating_sub(sums.received)),
+        lost: queue.then(|| sums.sent_all.saturating_sub(sums.received_unique)),
         duplicated: queue.then_some(sums.duplicated),
         reordered: queue.then_some(sums.reordered),
         lookups: (traits.family == Family::Cache).then_some(sums.lookups),
@@ -160,7 +161,7 @@ pub fn summarise(plan: &LoadPlan, traits: Traits, result: &ShardResult, context:
         blocks: blocks(plan, aggregate, seconds),
         fingerprint: context.fingerprint.clone(),
     };
-    document.slo = plan.slos.iter().map(|slo| judge(slo, plan, &document, aggregate)).collect();
+    document.slo = plan.slos.iter().map(|slo| judge(slo, plan, traits, &document, aggregate)).collect();
     document.findings = referee::findings(plan, traits, aggregate, &document, &context);
     document.valid = document.worst_finding() != Some(touchstone_model::Severity::Invalid);
     document
@@ -192,7 +193,10 @@ fn metrics(plan: &LoadPlan, traits: Traits, aggregate: &Aggregate) -> BTreeMap<M
         }
         // Token metrics are null for the whole run when one good answer did not tell its tokens.
         let needs_tokens = matches!(metric, MetricId::Itl | MetricId::Tpot | MetricId::Ntpot);
-        if needs_tokens && aggregate.sums.output_unknown > 0 {
+        let needs_chunks = matches!(metric, MetricId::Itl | MetricId::Tpot);
+        if needs_tokens && aggregate.sums.output_unknown > 0
+            || needs_chunks && aggregate.sums.chunk_tokens_unknown > 0
+        {
             continue;
         }
         let Some(histogram) = histogram_of(aggregate, metric) else { continue };
@@ -215,6 +219,9 @@ const MIN_EXCEEDANCES: usize = 5;
 fn n_effective(histogram: &Histogram, series: Option<&Series>) -> f64 {
     let n = histogram.count_total() as f64;
     let Some(series) = series.filter(|series| series.items.len() >= 8) else { return n };
+    // Values come in the order in which operations ended; correlation is between neighbours in time.
+    let mut items = series.items.clone();
+    items.sort_by_key(|item| item.0);
     let mut least = n;
     for level in EFFECTIVE_LEVELS {
         let threshold = match histogram.quantile_nearest_rank(level) {
@@ -222,7 +229,7 @@ fn n_effective(histogram: &Histogram, series: Option<&Series>) -> f64 {
             Quantile::Censored => u64::MAX - 1,
             Quantile::Undefined => continue,
         };
-        let exceeds: Vec<bool> = series.items.iter().map(|(_, value)| *value > threshold).collect();
+        let exceeds: Vec<bool> = items.iter().map(|(_, value)| *value > threshold).collect();
         let count = exceeds.iter().filter(|exceeds| **exceeds).count();
         if count < MIN_EXCEEDANCES || exceeds.len() - count < MIN_EXCEEDANCES {
             continue;
@@ -276,8 +283,16 @@ fn bound(histogram: &Histogram, n_effective: f64, q: f64, confidence: f64) -> Bo
     }
 }
 
-/// One-sided Clopper-Pearson bounds of a share.
-fn share_bounds(successes: f64, n: f64, confidence: f64) -> (f64, f64) {
+/// +infinity when even the lower bound of a quantile falls among the censored observations.
+fn lower_at_infinity(histogram: &Histogram, n_effective: f64, q: f64, confidence: f64) -> Option<f64> {
+    let rank = bounds_with_effective(histogram.count_total(), n_effective, q, confidence).ranks.lower_rank?;
+    (histogram.value_at_rank(rank) == Quantile::Censored).then_some(f64::INFINITY)
+}
+
+/// One-sided Clopper-Pearson bounds of a share of operations. Neighbours are not independent: both numbers are scaled by
+/// `worth`, effective over nominal observations.
+fn share_bounds(successes: f64, n: f64, worth: f64, confidence: f64) -> (f64, f64) {
+    let (successes, n) = (successes * worth, n * worth);
     let alpha = 1.0 - confidence;
     let lower =
         if successes <= 0.0 { 0.0 } else { inverse_incomplete_beta(successes, n - successes + 1.0, alpha) };
@@ -290,7 +305,13 @@ fn share_bounds(successes: f64, n: f64, confidence: f64) -> (f64, f64) {
 }
 
 /// Judges one limit by its bounds: pass, fail, or undetermined.
-fn judge(slo: &Requirement, plan: &LoadPlan, document: &RunDocument, aggregate: &Aggregate) -> SloOutcome {
+fn judge(
+    slo: &Requirement,
+    plan: &LoadPlan,
+    traits: Traits,
+    document: &RunDocument,
+    aggregate: &Aggregate,
+) -> SloOutcome {
     let confidence = slo.confidence.unwrap_or(plan.confidence);
     let undetermined = SloOutcome {
         slo: slo.to_string(),
@@ -306,6 +327,9 @@ fn judge(slo: &Requirement, plan: &LoadPlan, document: &RunDocument, aggregate: 
     };
     let counts = &document.counts;
     let n = counts.intended as f64;
+    let leading = document.metrics.get(&traits.leading);
+    let worth =
+        leading.map_or(1.0, |summary| (summary.n_effective / summary.n.max(1) as f64).clamp(0.0, 1.0));
     let (value, lower, upper, needs) = match (metric, statistic) {
         (_, Some(statistic)) => {
             let Some(summary) = document.metrics.get(&metric) else { return undetermined };
@@ -313,35 +337,32 @@ fn judge(slo: &Requirement, plan: &LoadPlan, document: &RunDocument, aggregate: 
             match statistic.level().and_then(|level| Some((level, histogram_of(aggregate, metric)?))) {
                 Some((level, histogram)) => {
                     let bound = bound(&histogram, summary.n_effective, level, confidence);
-                    // A quantile among the censored ones is beyond every limit.
-                    let lost =
-                        histogram.quantile_nearest_rank(level) == Quantile::Censored && bound.lower.is_none();
-                    let lower = if lost { Some(f64::INFINITY) } else { bound.lower };
-                    (value, lower, bound.upper, Some(bound.needs))
+                    let lower = lower_at_infinity(&histogram, summary.n_effective, level, confidence);
+                    (value, lower.or(bound.lower), bound.upper, Some(bound.needs))
                 }
                 None => (value, None, None, None),
             }
         }
         (MetricId::ErrorRate, None) if n > 0.0 => {
-            let (lower, upper) = share_bounds(counts.failed as f64, n, confidence);
+            let (lower, upper) = share_bounds(counts.failed as f64, n, worth, confidence);
             (Some(counts.failed as f64 / n), Some(lower), Some(upper), None)
         }
         (MetricId::GoodputShare, None) if n > 0.0 && counts.good.is_some() => {
             let good = counts.good.unwrap_or(0) as f64;
-            let (lower, upper) = share_bounds(good, n, confidence);
+            let (lower, upper) = share_bounds(good, n, worth, confidence);
             (Some(good / n), Some(lower), Some(upper), None)
         }
         (MetricId::HitRatio, None) => match (counts.hits, counts.lookups) {
             (Some(hits), Some(lookups)) if lookups > 0 => {
-                let (lower, upper) = share_bounds(hits as f64, lookups as f64, confidence);
+                let (lower, upper) = share_bounds(hits as f64, lookups as f64, worth, confidence);
                 (Some(hits as f64 / lookups as f64), Some(lower), Some(upper), None)
             }
             _ => return undetermined,
         },
         (metric, None) => {
             let exact = match metric {
-                MetricId::Throughput => Some(document.rates.throughput),
-                MetricId::AchievedLoad => Some(document.rates.achieved),
+                MetricId::Throughput => document.rates.throughput,
+                MetricId::AchievedLoad => document.rates.achieved,
                 MetricId::OfferedLoad => document.rates.offered,
                 MetricId::OutputTokenThroughput => document.rates.output_tokens,
                 MetricId::Goodput => document.rates.goodput,
@@ -419,8 +440,14 @@ fn blocks(plan: &LoadPlan, aggregate: &Aggregate, seconds: f64) -> Vec<Block> {
     } else {
         ((seconds / planned).ceil() as usize).min(aggregate.blocks.len())
     };
-    aggregate.blocks[..reached]
+    let some = |block: &&crate::aggregate::BlockAcc| plan.requests.is_none() || block.intended > 0;
+    let reached =
+        if plan.requests.is_some() { aggregate.blocks.iter().filter(some).count() } else { reached };
+    aggregate
+        .blocks
         .iter()
+        .filter(some)
+        .take(reached)
         .enumerate()
         .map(|(index, block)| {
             let length = if plan.requests.is_some() {

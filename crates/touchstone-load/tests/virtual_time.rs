@@ -99,7 +99,7 @@ fn m_m_1_has_its_mean_sojourn_time() {
     assert!(e2e.n > 270_000 && e2e.n_effective < 0.2 * e2e.n as f64, "{} of {}", e2e.n_effective, e2e.n);
     let bound = e2e.bounds[&touchstone_model::Statistic::P99];
     assert!(bound.lower.unwrap() < 153.5 && bound.upper.unwrap() > 153.5, "{bound:?}");
-    assert!((document.rates.throughput - 70.0).abs() < 1.0);
+    assert!((document.rates.throughput.unwrap() - 70.0).abs() < 1.0);
     assert!(document.valid, "{:?}", document.findings);
 }
 
@@ -107,7 +107,7 @@ fn m_m_1_has_its_mean_sojourn_time() {
 fn overload_shows_as_a_growing_backlog_at_the_rate_of_the_server() {
     let document = serve(&plan("constant:60/s", 20), Family::Cache, || SECOND / 50);
     assert!((document.rates.offered.unwrap() - 60.0).abs() < 0.1);
-    assert!((document.rates.throughput - 50.0).abs() < 0.2, "{}", document.rates.throughput);
+    assert!((document.rates.throughput.unwrap() - 50.0).abs() < 0.2, "{:?}", document.rates.throughput);
     let growing =
         document.findings.iter().find(|finding| finding.code == FindingCode::BacklogGrowing).unwrap();
     assert!(growing.message.contains("grows by 10"), "{}", growing.message);
@@ -141,7 +141,7 @@ fn the_number_of_shards_changes_nothing() {
 fn a_closed_loop_offers_what_it_gets_back() {
     let document = serve(&plan("closed:4", 10), Family::Cache, || SECOND / 50);
     assert_eq!(document.rates.offered, None);
-    assert!((document.rates.throughput - 50.0).abs() < 0.5);
+    assert!((document.rates.throughput.unwrap() - 50.0).abs() < 0.5);
     // Four in the system of one server: each takes four service times.
     assert!((document.metrics[&MetricId::E2e].p50.unwrap() - 80.0).abs() < 0.2);
 }
@@ -365,4 +365,49 @@ fn a_late_generator_makes_its_run_invalid() {
     let document = summarise(&plan, traits(Family::Cache), &result, context());
     assert!(!document.valid);
     assert!(document.findings.iter().any(|finding| finding.code == FindingCode::GeneratorLate));
+}
+
+#[test]
+fn a_limit_is_found_at_the_first_look_after_it_breaks() {
+    const MS: u64 = 1_000_000;
+    let mut plan = LoadPlan::new("constant:1000/s".parse().unwrap(), 1);
+    plan.requests = Some(4);
+    let t = &mut plan.timeouts;
+    (t.first_ns, t.idle_ns, t.total_ns) = (10 * MS, 4 * MS, 30 * MS);
+    let start = SECOND;
+    let mut shard = Shard::new(Arc::new(plan), traits(Family::Inference), 0, start);
+    // A look long before anything can break must not hide what breaks later.
+    shard.expire(start, &mut Vec::new());
+    let due = start + 20 * MS;
+    shard.pull_due(due);
+    let ops: Vec<_> = std::iter::from_fn(|| shard.begin(due)).collect();
+    assert_eq!(ops.len(), 4);
+    // The first is never sent; the second never answered; the third falls silent; the fourth goes on and on.
+    ops[1..].iter().for_each(|op| shard.sent(op.token, due));
+    let content = |op: OpToken| vec![SessionEvent::Content { op, tokens: Some(1), reasoning: false }];
+    shard.receive(&mut content(ops[2].token), due + 2 * MS, &mut Vec::new());
+    let mut found = Vec::new();
+    for ms in 1..=40 {
+        let now = due + ms * MS;
+        if ms <= 36 {
+            shard.receive(&mut content(ops[3].token), now, &mut Vec::new());
+        }
+        let mut expired = Vec::new();
+        shard.expire(now, &mut expired);
+        for (token, failure) in expired {
+            found.push((ms, token, failure.kind.clone()));
+            assert!(shard.fail(token, failure, now));
+        }
+    }
+    // A limit of n ms is broken after n ms, so at the look at n + 1.
+    let expected = [
+        (7, 2, "timeout-idle"),
+        (11, 1, "timeout-first"),
+        (31, 0, "timeout-total"),
+        (31, 3, "timeout-total"),
+    ];
+    assert_eq!(
+        found,
+        expected.map(|(ms, op, kind): (u64, usize, &str)| (ms, ops[op].token, kind.to_owned()))
+    );
 }

@@ -282,6 +282,8 @@ pub struct Seal {
     pub digest: String,
     /// When, UTC, RFC 3339.
     pub sealed_at: String,
+    /// Whether that was before the first run of the decision started; only then could no result bend it.
+    pub before_results: bool,
 }
 
 /// A criterion with its fixed anchors, as the scenario states them.

@@ -5,6 +5,8 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use serde_saphyr::{MessageFormatter, UserMessageFormatter};
 
+use crate::metric::Dimension;
+
 /// The greatest document that is read; real scenarios and catalog files are a few KiB.
 pub const MAX_BYTES: usize = 1 << 20;
 
@@ -117,12 +119,38 @@ fn hint_for(error: &serde_saphyr::Error) -> Option<String> {
         serde_saphyr::Error::DuplicateMappingKey { .. } => {
             Some("write each key once; which of the values is meant?".to_owned())
         }
-        serde_saphyr::Error::SerdeMissingField { field, .. } => crate::metric::Dimension::ALL
-            .into_iter()
-            .find(|dimension| dimension.as_str() == *field)
-            .map(|dimension| dimension.question().to_owned()),
+        serde_saphyr::Error::SerdeMissingField { field, .. } => question_for(field),
         _ => None,
     }
+}
+
+/// The question that a missing key leaves open.
+fn question_for(field: &str) -> Option<String> {
+    let dimension = Dimension::ALL.into_iter().find(|dimension| dimension.as_str() == field);
+    let question = match (dimension, field) {
+        (Some(dimension), _) => dimension.question(),
+        (None, "requirements") => {
+            "what must hold in latency, throughput, consistency, reliability and scalability?"
+        }
+        (None, "arrival") => {
+            "how many operations per second arrive, and how? for example `arrival: poisson:50/s`"
+        }
+        (None, "workload") => {
+            "what load will be offered? for example `workload: {arrival: poisson:50/s, ...}`"
+        }
+        (None, "horizon") => "for how long is the decision meant to hold? for example `horizon: 12 months`",
+        (None, "family") => "which family of systems: inference, queue or cache?",
+        (None, "name") => "what is the scenario called? for example `name: support-chat`",
+        (None, "format") => "write `format: touchstone.scenario/1`",
+        (None, "worst") => "at which value is the criterion worth nothing? for example `worst: 400ms`",
+        (None, "best") => "at which value is the criterion as good as can be? for example `best: 50ms`",
+        (None, "metric") => "which metric, with which statistic? for example `metric: ttft.p95`",
+        (None, "peak_factor") => "how high is the peak over the stated load? for example `peak_factor: 2`",
+        (None, "growth") => "how fast does the load grow? for example `growth: 50%/year`, or `0%/year`",
+        (None, "product") => "which product of the catalog is the candidate? for example `product: redis`",
+        _ => return None,
+    };
+    Some(question.to_owned())
 }
 
 #[cfg(test)]

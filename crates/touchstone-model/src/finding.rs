@@ -84,8 +84,10 @@ findings! {
     GeneratorLate, "generator-late", Invalid, "scheduling error explains the measured latency: the generator fell behind its schedule";
     GeneratorBusy, "generator-busy", Warning, "the generator's threads used more than 85 % of their cores";
     GeneratorLoopback, "generator-near-ceiling", Warning, "the offered load is near what the generator itself can send on this machine";
+    GeneratorRealtime, "generator-realtime", Note, "the machine was crowded and the generator ran with real-time priority";
     LoadNotReached, "load-not-reached", Warning, "fewer operations were sent than the schedule intended";
     NoMeasuredOperations, "no-measured-operations", Invalid, "no operation was intended in the measured window";
+    TargetFailed, "target-failed", Invalid, "the target failed the run: most operations failed, or it stopped answering before the end";
     AllFailed, "all-failed", Invalid, "every operation of the measured window failed";
     Errors, "errors", Warning, "some operations failed";
     TooManyErrors, "too-many-errors", Invalid, "the run was stopped because --max-errors was reached";
@@ -94,6 +96,7 @@ findings! {
     Censored, "censored", Warning, "operations were still unfinished at the end of drain; they count as failed";
     EmptyAnswers, "empty-answers", Warning, "answers without any generated content";
     TokenCount, "token-count", Warning, "answers have other token counts than were asked for";
+    InputTokenCount, "input-token-count", Warning, "the server counts other input tokens than were sent, by more than a tenth";
     TokensUnknown, "tokens-unknown", Note, "the server reports no token counts: token metrics are null";
     ItlCoalesced, "itl-coalesced", Warning, "more than 5 % of content events shared a read with an earlier one: their instants are upper bounds";
     SampleTooSmall, "sample-too-small", Note, "too few effective samples for an asked-for percentile bound";
@@ -107,7 +110,6 @@ findings! {
     MessagesDuplicated, "messages-duplicated", Warning, "messages were received more than once";
     MessagesReordered, "messages-reordered", Warning, "messages were received out of their producer's order";
     HostBusy, "host-busy", Warning, "other processes used the machine during the run";
-    RetryUnseen, "connection-reuse-refused", Note, "the target closes each connection after an answer";
     MissesUnexpected, "cache-misses", Note, "lookups missed although the keys were loaded before";
     InFlightLimit, "in-flight-limit", Warning, "operations waited because --max-in-flight was reached";
 }

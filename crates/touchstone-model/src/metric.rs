@@ -217,6 +217,35 @@ metrics! {
     Cost, "cost", UsdPerHour, Lower, Scalability, Scalar, "price of the candidate per hour, from the scenario or a price list";
 }
 
+impl MetricId {
+    /// The families in which the metric can be measured at all.
+    #[must_use]
+    pub fn families(self) -> &'static [Family] {
+        use Family::{Cache, Inference, Queue};
+        match self {
+            MetricId::Ttft
+            | MetricId::TtftFromSend
+            | MetricId::TtftAnswer
+            | MetricId::Icl
+            | MetricId::Itl
+            | MetricId::Tpot
+            | MetricId::Ntpot
+            | MetricId::StreamClose
+            | MetricId::OutputTokenThroughput
+            | MetricId::ColdStart
+            | MetricId::AcceleratorMemoryPeak => &[Inference],
+            MetricId::E2e | MetricId::ServiceTime => &[Inference, Cache],
+            MetricId::PublishLatency
+            | MetricId::EndToEndLatency
+            | MetricId::Lost
+            | MetricId::Duplicated
+            | MetricId::Reordered => &[Queue],
+            MetricId::HitRatio => &[Cache],
+            _ => &Family::ALL,
+        }
+    }
+}
+
 impl fmt::Display for MetricId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::capability::{CapabilityId, CapabilityType, CapabilityValue, CapabilityValueError};
 use crate::document;
-use crate::metric::{Dimension, MetricId, MetricKind, Statistic, UnknownStatistic, closest};
+use crate::metric::{Better, Dimension, MetricId, MetricKind, Statistic, UnknownStatistic, closest};
 use crate::unit::{Quantity, QuantityError};
 
 /// What a requirement is about.
@@ -61,6 +61,9 @@ impl FromStr for Subject {
             && let Ok(capability) = name.parse::<CapabilityId>()
         {
             return Ok(Subject::Capability(capability));
+        }
+        if dimension(name).is_some() {
+            return Err(RequirementError::UnknownSubject { text: name.to_owned(), nearest: None });
         }
         let known = MetricId::ALL.iter().map(|metric| metric.as_str());
         let known = known.chain(CapabilityId::ALL.iter().map(|capability| capability.as_str()));
@@ -228,6 +231,14 @@ impl FromStr for Requirement {
         let subject: Subject = name.parse()?;
         let limit = match subject {
             Subject::Metric(metric, _) => {
+                let wrong_way = match metric.better() {
+                    Better::Lower => comparison == Comparison::AtLeast,
+                    Better::Higher => comparison == Comparison::AtMost,
+                };
+                if wrong_way {
+                    let expected = if metric.better() == Better::Lower { "`<=`" } else { "`>=`" };
+                    return Err(RequirementError::Sign { sign: comparison.as_str(), subject, expected });
+                }
                 if comparison == Comparison::Equal {
                     return Err(RequirementError::Sign { sign: "=", subject, expected: "`<=` or `>=`" });
                 }
@@ -287,13 +298,7 @@ impl<'de> Deserialize<'de> for Requirement {
             }
 
             fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<Requirement, A::Error> {
-                #[derive(Deserialize)]
-                #[serde(deny_unknown_fields)]
-                struct Mirror {
-                    require: String,
-                    confidence: f64,
-                }
-                let mirror = Mirror::deserialize(serde::de::value::MapAccessDeserializer::new(map))?;
+                let mirror = read_mirror(map)?;
                 let mut requirement: Requirement = self.visit_str(&mirror.require)?;
                 if !(mirror.confidence > 0.5 && mirror.confidence < 1.0) {
                     let error = RequirementError::Confidence { confidence: mirror.confidence };
@@ -307,9 +312,52 @@ impl<'de> Deserialize<'de> for Requirement {
     }
 }
 
+/// A requirement as an object, to ask for a confidence of its own.
+struct Mirror {
+    require: String,
+    confidence: f64,
+}
+
+/// Reads the object key by key: a vague entry such as `- latency: low` gets its question back, not a list of keys.
+fn read_mirror<'de, A: serde::de::MapAccess<'de>>(mut map: A) -> Result<Mirror, A::Error> {
+    let (mut require, mut confidence) = (None, None);
+    while let Some(key) = map.next_key::<String>()? {
+        match key.as_str() {
+            "require" => require = Some(map.next_value::<String>()?),
+            "confidence" => confidence = Some(map.next_value::<f64>()?),
+            other => {
+                let question = dimension(other).map_or(
+                    "which metric, which percentile, which bound? for example `ttft.p99 <= 200ms`",
+                    Dimension::question,
+                );
+                return Err(document::custom(
+                    format!(
+                        "`{other}: ...` is no requirement; expected SUBJECT <= LIMIT, or an object with `require` and `confidence`"
+                    ),
+                    question,
+                ));
+            }
+        }
+    }
+    match (require, confidence) {
+        (Some(require), Some(confidence)) => Ok(Mirror { require, confidence }),
+        (None, _) => Err(serde::de::Error::missing_field("require")),
+        (_, None) => Err(serde::de::Error::missing_field("confidence")),
+    }
+}
+
+/// The dimension of this name.
+fn dimension(name: &str) -> Option<Dimension> {
+    Dimension::ALL.into_iter().find(|dimension| dimension.as_str() == name)
+}
+
 /// The question to put back for a requirement that cannot be read.
 fn hint(text: &str, error: &RequirementError) -> Option<String> {
     match error {
+        // A dimension is no metric: ask for one.
+        RequirementError::UnknownSubject { text: word, .. } if dimension(word).is_some() => {
+            dimension(word).map(|dimension| dimension.question().to_owned())
+        }
         RequirementError::NoComparison { .. } | RequirementError::UnknownSubject { nearest: None, .. } => {
             Some(format!(
                 "`{text}` is not measurable as written: which metric, which percentile, which bound?"
@@ -370,6 +418,8 @@ mod tests {
         assert!(error("ttft.p99 <= fast").contains("is not a number"));
         assert!(error("ttft.p99 <= 200").contains("no unit"));
         assert!(error("ttft.p99 = 200ms").contains("does not fit"));
+        assert!(error("ttft.p99 >= 200ms").contains("expected `<=`"));
+        assert!(error("throughput <= 5/s").contains("expected `>=`"));
         assert!(error("throughput.p99 >= 5/s").contains("takes no statistic"));
         assert!(error("durabilty >= D3").contains("did you mean `durability`"));
         assert!(error("durability >= high").contains("expected one of D0"));

@@ -176,10 +176,10 @@ pub struct Bound {
 pub struct Rates {
     /// Intended starts; null in a closed loop.
     pub offered: Option<f64>,
-    /// Sends.
-    pub achieved: f64,
-    /// Completions without failure.
-    pub throughput: f64,
+    /// Sends; null when nothing was measured.
+    pub achieved: Option<f64>,
+    /// Completions without failure; null when nothing was measured.
+    pub throughput: Option<f64>,
     /// Operations of the cohort that meet every SLO limit; null when no limit was given.
     pub goodput: Option<f64>,
     /// Output tokens; null where unknown.
@@ -211,11 +211,11 @@ pub struct Counts {
     pub content_events: u64,
     /// Queue: messages of the cohort received.
     pub received: Option<u64>,
-    /// Queue: never received.
+    /// Queue: sent in the whole run and never received, from sequence numbers.
     pub lost: Option<u64>,
-    /// Queue: received again.
+    /// Queue: received again, in the whole run.
     pub duplicated: Option<u64>,
-    /// Queue: received after a later one of the same producer.
+    /// Queue: received after a later one of the same producer, in the whole run.
     pub reordered: Option<u64>,
     /// Cache: lookups.
     pub lookups: Option<u64>,
@@ -257,15 +257,22 @@ pub struct Certificate {
     pub kernel_stamps: bool,
     /// Share of content events whose read held an earlier one too.
     pub coalesced_share: Option<f64>,
-    /// Quantiles of dispatch - intended start over the cohort, ms: p50, p99, max; null in a closed loop.
+    /// Quantiles of dispatch - intended start over the cohort, ms. In a closed loop it is what the generator took from
+    /// an answer to the next start.
     pub scheduling_error_ms: Option<SchedulingError>,
-    /// CPU time of the generator's threads / wall time, per thread, busiest first.
+    /// Share of the time that the generator's threads did not wait, per thread, busiest first.
     pub cpu_busy: Vec<f64>,
-    /// CPU time per operation, us.
+    /// Time in which the threads did not wait, per operation, us.
     pub cpu_us_per_operation: Option<f64>,
+    /// Mean time from a slot that became free to the next operation on it while one waited, us; null when none waited.
+    /// It is the generator's doing, though it shows as `slot_wait`.
+    pub turnaround_us: Option<f64>,
     /// Operations per second that the generator reaches against a loopback sink of the same payload; null when not
     /// probed.
     pub loopback_ceiling: Option<f64>,
+    /// Whether the machine was so crowded that a thread asked for real-time scheduling, and got it; a target on the same
+    /// machine may have waited for it.
+    pub realtime: bool,
     /// Steps of the wall clock that were seen.
     pub clock_steps: u64,
     /// Events that a slow consumer lost.

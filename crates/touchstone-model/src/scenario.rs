@@ -1,5 +1,7 @@
 //! Scenarios: the demand, quantified in five dimensions before anything is chosen.
 
+mod contradictions;
+
 use std::fmt;
 
 use schemars::JsonSchema;
@@ -258,6 +260,7 @@ impl<const D: usize> JsonSchema for Demand<D> {
 #[serde(deny_unknown_fields)]
 pub struct Scalability {
     /// Peak load / base load; candidates are measured at the peak. At least 1.
+    #[serde(deserialize_with = "peak_factor")]
     pub peak_factor: f64,
     /// Growth of the base load per year, as in `50%/year`; `0%/year` when there is none.
     pub growth: Growth,
@@ -361,9 +364,21 @@ impl<'de> Deserialize<'de> for Criterion {
 }
 
 /// One place in the order of preference: one criterion, or several of equal standing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct PreferenceGroup(pub Vec<String>);
+
+impl JsonSchema for PreferenceGroup {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "PreferenceGroup".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "one criterion, such as `ttft.p95`, or a list of criteria of equal standing",
+            "oneOf": [ { "type": "string" }, { "type": "array", "items": { "type": "string" } } ]
+        })
+    }
+}
 
 impl<'de> Deserialize<'de> for PreferenceGroup {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -499,7 +514,26 @@ pub struct Measurement {
     /// The seed of schedules, prompts and draws.
     pub seed: u64,
     /// The confidence asked of gates that name none; in (0.5, 1).
+    #[serde(deserialize_with = "confidence")]
     pub confidence: f64,
+}
+
+fn peak_factor<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    plain_number(deserializer, "how high is the peak over the stated load? for example `peak_factor: 2`")
+}
+
+fn confidence<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    plain_number(deserializer, "how sure must a gate be? for example `confidence: 0.95`")
+}
+
+/// A number without a unit; a word gets the question back.
+fn plain_number<'de, D: Deserializer<'de>>(deserializer: D, question: &str) -> Result<f64, D::Error> {
+    let text = crate::unit::ScalarText::deserialize(deserializer)?;
+    text.0
+        .parse()
+        .ok()
+        .filter(|number: &f64| number.is_finite())
+        .ok_or_else(|| document::custom(format!("`{}` is not a number", text.0), question))
 }
 
 impl Default for Measurement {
@@ -527,7 +561,7 @@ impl Scenario {
             .contradictions()
             .into_iter()
             .map(|(key, message, hint)| {
-                let (line, column) = place_of(bytes, &key);
+                let (line, column) = contradictions::place_of(bytes, &key);
                 Problem { file: file.to_owned(), line, column, message, hint: Some(hint) }
             })
             .collect();
@@ -570,213 +604,6 @@ impl Scenario {
         groups.retain(|group| !group.is_empty());
         groups
     }
-
-    /// What contradicts itself: (key, message, hint).
-    fn contradictions(&self) -> Vec<(String, String, String)> {
-        let mut found = Vec::new();
-        let mut add = |key: &str, message: String, hint: String| found.push((key.to_owned(), message, hint));
-        let named_well = !self.name.is_empty()
-            && self.name.len() <= 100
-            && self.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
-        if !named_well {
-            add("name", format!("`{}` is no name", self.name), "use letters, digits, `-` and `_`".to_owned());
-        }
-        let w = &self.workload;
-        let fields: [(&str, bool, Family, bool); 7] = [
-            ("input_tokens", w.input_tokens.is_some(), Family::Inference, true),
-            ("output_tokens", w.output_tokens.is_some(), Family::Inference, true),
-            ("message_bytes", w.message_bytes.is_some(), Family::Queue, true),
-            ("keys", w.keys.is_some(), Family::Cache, true),
-            ("value_bytes", w.value_bytes.is_some(), Family::Cache, true),
-            ("read_ratio", w.read_ratio.is_some(), Family::Cache, true),
-            ("pipeline", w.pipeline.is_some(), Family::Cache, false),
-        ];
-        for (key, given, family, needed) in fields {
-            if given && family != self.family {
-                add(
-                    key,
-                    format!("`{key}` belongs to {family} workloads, but the family is {}", self.family),
-                    "remove it, or change `family`".to_owned(),
-                );
-            }
-            if !given && needed && family == self.family {
-                add("workload", format!("`workload.{key}` is missing"), workload_question(key).to_owned());
-            }
-        }
-        let positive = [
-            ("input_tokens", w.input_tokens.map(u64::from)),
-            ("output_tokens", w.output_tokens.map(u64::from)),
-            ("keys", w.keys),
-            ("pipeline", w.pipeline.map(u64::from)),
-            ("connections", w.connections.map(u64::from)),
-        ];
-        for (key, value) in positive {
-            if value == Some(0) {
-                add(key, format!("`{key}` is 0"), "expected a whole number from 1 on".to_owned());
-            }
-        }
-        if w.read_ratio.is_some_and(|share| share.0 > 1.0) {
-            add(
-                "read_ratio",
-                "`read_ratio` is above 100%".to_owned(),
-                "expected a share from 0 to 100%".to_owned(),
-            );
-        }
-        let peak = self.requirements.scalability.peak_factor;
-        if !(1.0..=1e6).contains(&peak) {
-            add(
-                "peak_factor",
-                format!("`peak_factor` is {peak}"),
-                "expected peak load / base load, at least 1".to_owned(),
-            );
-        }
-        for requirement in self.all_requirements() {
-            if let Subject::Capability(capability) = requirement.subject
-                && !capability.families().contains(&self.family)
-            {
-                let subject = requirement.subject.to_string();
-                add(
-                    &subject,
-                    format!("`{subject}` means nothing for {} systems", self.family),
-                    "remove it, or change `family`".to_owned(),
-                );
-            }
-            if let (Subject::Metric(metric, _), crate::requirement::Limit::Quantity(limit)) =
-                (requirement.subject, requirement.limit)
-                && metric.unit() == crate::unit::Unit::Ratio
-                && limit.value > 1.0
-            {
-                add(
-                    metric.as_str(),
-                    format!("`{requirement}`: a share is at most 100%"),
-                    "expected a share such as `0.1%`".to_owned(),
-                );
-            }
-        }
-        let mut metrics: Vec<String> = Vec::new();
-        for criterion in &self.criteria {
-            let name = criterion.metric.to_string();
-            if metrics.contains(&name) {
-                add(
-                    "criteria",
-                    format!("the criterion `{name}` is listed twice"),
-                    "keep one of them".to_owned(),
-                );
-            }
-            metrics.push(name);
-        }
-        let mut preferred: Vec<&String> = Vec::new();
-        for name in self.preference.iter().flat_map(|group| &group.0) {
-            if !metrics.contains(name) {
-                add(
-                    "preference",
-                    format!("the preference names `{name}`, which is no criterion"),
-                    format!("expected one of {}", metrics.join(", ")),
-                );
-            }
-            if preferred.contains(&name) {
-                add(
-                    "preference",
-                    format!("the preference names `{name}` twice"),
-                    "keep one of them".to_owned(),
-                );
-            }
-            preferred.push(name);
-        }
-        if self.criteria.len() > 8 {
-            add(
-                "criteria",
-                format!("{} criteria are too many", self.criteria.len()),
-                "at most 8 can be weighed soundly; turn the others into requirements".to_owned(),
-            );
-        }
-        if let Candidates::List(list) = &self.candidates {
-            if list.is_empty() {
-                add(
-                    "candidates",
-                    "the list of candidates is empty".to_owned(),
-                    "write `any`, or name at least one".to_owned(),
-                );
-            }
-            for (index, candidate) in list.iter().enumerate() {
-                if list[..index].iter().any(|earlier| earlier.name == candidate.name) {
-                    add(
-                        "candidates",
-                        format!("two candidates are called `{}`", candidate.name),
-                        "names must be unique".to_owned(),
-                    );
-                }
-                if candidate.name.trim().is_empty() {
-                    add(
-                        "candidates",
-                        "a candidate has an empty name".to_owned(),
-                        "give it a name".to_owned(),
-                    );
-                }
-                if let Some(target) = &candidate.target
-                    && target.protocol.family() != self.family
-                {
-                    add(
-                        "candidates",
-                        format!(
-                            "the target of `{}` speaks {}, which is no {} protocol",
-                            candidate.name, target.protocol, self.family
-                        ),
-                        "use a target of the scenario's family".to_owned(),
-                    );
-                }
-            }
-        }
-        let m = &self.measurement;
-        if !(m.confidence > 0.5 && m.confidence < 1.0) {
-            add(
-                "confidence",
-                format!("`confidence` is {}", m.confidence),
-                "expected more than 0.5 and less than 1".to_owned(),
-            );
-        }
-        if m.repeats == 0 {
-            add("repeats", "`repeats` is 0".to_owned(), "expected at least 1".to_owned());
-        }
-        if m.duration.0 < 1.0 || m.duration.0 > 30.0 * 86_400e3 {
-            add("duration", format!("`duration` is {}", m.duration), "expected from 1ms to 30d".to_owned());
-        }
-        if self.horizon.0 <= 0.0 {
-            add(
-                "horizon",
-                "`horizon` is 0".to_owned(),
-                "for how long is the decision meant to hold? for example `12 months`".to_owned(),
-            );
-        }
-        found
-    }
-}
-
-fn workload_question(key: &str) -> &'static str {
-    match key {
-        "input_tokens" => "how many prompt tokens does a request have? for example `input_tokens: 128`",
-        "output_tokens" => "how many tokens does an answer have? for example `output_tokens: 64`",
-        "message_bytes" => "how large is a message? for example `message_bytes: 128B`",
-        "keys" => "how many keys are in use? for example `keys: 100000`",
-        "value_bytes" => "how large is a value? for example `value_bytes: 64B`",
-        _ => "what share of the operations reads? for example `read_ratio: 90%`",
-    }
-}
-
-/// The first line on which `key` stands as a word, with its column; (0, 0) when it stands nowhere.
-fn place_of(bytes: &[u8], key: &str) -> (u64, u64) {
-    let text = String::from_utf8_lossy(bytes);
-    let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
-    for (number, line) in text.lines().enumerate() {
-        for (at, _) in line.match_indices(key) {
-            let before = line[..at].chars().next_back();
-            let after = line[at + key.len()..].chars().next();
-            if !is_word(before) && !is_word(after) && !line.trim_start().starts_with('#') {
-                return (number as u64 + 1, line[..at].chars().count() as u64 + 1);
-            }
-        }
-    }
-    (0, 0)
 }
 
 /// The metric of a criterion or gate, when the subject is one.
@@ -845,7 +672,20 @@ candidates:
         assert!(error("throughput: [throughput >= 50/s]", "throughput: [high]").contains("which bound?"));
         assert!(error("  throughput: [throughput >= 50/s]\n", "").contains("how many operations or tokens"));
         assert!(error("{none: any answer will do}", "{none: ''}").contains("without a reason"));
+        assert!(error("[ttft.p99 <= 200ms]", "[latency: low]").contains("which percentile"));
+        assert!(error("[ttft.p99 <= 200ms]", "[latency <= 200ms]").contains("which percentile"));
+        assert!(error("peak_factor: 2", "peak_factor: high").contains("how high is the peak"));
+        assert!(error("horizon: 12 months\n", "").contains("for how long"));
+        assert!(error("  arrival: poisson:50/s\n", "").contains("how many operations per second"));
         assert!(error("  input_tokens: 128\n", "").contains("how many prompt tokens"));
+    }
+
+    #[test]
+    fn the_schema_takes_both_forms_of_a_preference() {
+        let schema = serde_json::to_value(schemars::schema_for!(Scenario)).unwrap();
+        let forms = schema.pointer("/$defs/PreferenceGroup/oneOf").unwrap().as_array().unwrap();
+        let types: Vec<_> = forms.iter().map(|form| form["type"].as_str().unwrap()).collect();
+        assert_eq!(types, ["string", "array"]);
     }
 
     #[test]

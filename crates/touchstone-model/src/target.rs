@@ -138,6 +138,11 @@ pub enum TargetError {
         /// The text as written.
         text: String,
     },
+    /// A query string may hold a key, and would end up in records.
+    #[error(
+        "a query string in the address is refused, because addresses are recorded; use --header or --api-key-env"
+    )]
+    Query,
     /// Credentials in a URL would end up in records.
     #[error(
         "credentials in the address are refused, because addresses are recorded; use --api-key-env or --header"
@@ -149,6 +154,9 @@ impl FromStr for Target {
     type Err = TargetError;
 
     fn from_str(text: &str) -> Result<Self, TargetError> {
+        if text.contains('@') {
+            return Err(TargetError::Credentials);
+        }
         let no_protocol = || TargetError::Protocol { text: text.to_owned() };
         let (protocol, address) = text.split_once('=').ok_or_else(no_protocol)?;
         let protocol =
@@ -182,8 +190,8 @@ impl FromStr for Target {
             Some(slash) => rest.split_at(slash),
             None => (rest, ""),
         };
-        if authority.contains('@') {
-            return Err(TargetError::Credentials);
+        if path.contains(['?', '#']) {
+            return Err(TargetError::Query);
         }
         let (host, port) = split_authority(authority, protocol.default_port(tls))
             .ok_or_else(|| TargetError::Address { text: authority.to_owned() })?;
@@ -299,6 +307,7 @@ mod tests {
             "openai-chat=http://h:99999",
             "openai-chat=http://user:secret@h",
             "openai-chat=http://h/a b",
+            "openai-chat=http://h/v1?key=secret",
             "openai-chat=",
             "resp=[::1",
             "resp=a b:1",

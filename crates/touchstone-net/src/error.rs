@@ -118,6 +118,12 @@ pub enum ConnectError {
         /// The names the certificate holds; empty when unknown.
         presented: Vec<String>,
     },
+    /// The server's own certificate is one of an authority, as a plain self-signed one is.
+    #[error("the certificate of {server_name:?} is an authority's own and cannot stand for a server")]
+    AuthorityAsServer {
+        /// The name expected.
+        server_name: String,
+    },
     /// Any other failure of the TLS handshake.
     #[error("the TLS handshake with {peer} failed")]
     Tls {
@@ -164,6 +170,10 @@ impl ConnectError {
             C::NotValidForName => Self::NameMismatch { server_name, presented: Vec::new() },
             C::NotValidForNameContext { presented, .. } => {
                 Self::NameMismatch { server_name, presented: presented.clone() }
+            }
+            // The verifier has no variant of its own for this; its name in the library's text is all there is.
+            C::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
+                Self::AuthorityAsServer { server_name }
             }
             _ => Self::Tls { peer: peer.clone(), source },
         }

@@ -33,7 +33,11 @@ fn decision() -> (DecisionDocument, BTreeMap<String, EvidenceContent>) {
         scenario: "Chat / 客服".to_owned(),
         description: String::new(),
         family: Family::Inference,
-        seal: Seal { digest: digest::sha256(b"seal"), sealed_at: "2026-01-02T03:04:05Z".to_owned() },
+        seal: Seal {
+            digest: digest::sha256(b"seal"),
+            sealed_at: "2026-01-02T03:04:05Z".to_owned(),
+            before_results: true,
+        },
         decided_at: "2026-01-02T03:05:05Z".to_owned(),
         level: Level::E,
         simulated: true,

@@ -148,8 +148,8 @@ pub(crate) fn run_of(id: &str, scale: f64) -> RunDocument {
         ]),
         rates: Rates {
             offered: Some(50.0),
-            achieved: 50.0,
-            throughput: 49.7,
+            achieved: Some(50.0),
+            throughput: Some(49.7),
             goodput: Some(47.1),
             output_tokens: Some(3186.4),
         },
@@ -197,6 +197,8 @@ pub(crate) fn run_of(id: &str, scale: f64) -> RunDocument {
             scheduling_error_ms: Some(SchedulingError { p50: 0.011, p99: 0.052, max: 0.34 }),
             cpu_busy: vec![0.071, 0.064],
             cpu_us_per_operation: Some(212.0),
+            turnaround_us: None,
+            realtime: false,
             loopback_ceiling: Some(41_000.0),
             clock_steps: 0,
             events_dropped: 0,
@@ -253,7 +255,7 @@ pub(crate) fn huge_run() -> RunDocument {
     let mut run = run();
     run.metrics.insert(MetricId::Ttft, summary(MetricId::Ttft, 1e300, u64::MAX, u64::MAX));
     run.metrics.insert(MetricId::E2e, summary(MetricId::E2e, f64::NAN, 1, 0));
-    run.rates.throughput = f64::INFINITY;
+    run.rates.throughput = Some(f64::INFINITY);
     run.rates.offered = Some(1e18);
     run.counts.intended = u64::MAX;
     run.generator.cpu_busy = vec![f64::NAN];
@@ -474,7 +476,7 @@ pub(crate) fn decision() -> DecisionDocument {
         scenario: "chat".into(),
         description: "Short answers for a help desk, first word within 150 ms for 95 of 100.".into(),
         family: Family::Inference,
-        seal: Seal { digest: digest("5e"), sealed_at: "2026-03-01T08:59:00Z".into() },
+        seal: Seal { digest: digest("5e"), sealed_at: "2026-03-01T08:59:00Z".into(), before_results: true },
         decided_at: "2026-03-01T09:02:10Z".into(),
         level: Level::E,
         simulated: true,

@@ -367,8 +367,24 @@ impl<'a> Record<'a> {
         }
         let sealed = format!("{} ({})", document.seal.sealed_at, number::short_digest(&document.seal.digest));
         let said = self.lang.pick(
-            format!("Criteria, anchors, preference order and requirements were sealed before any result was shown: {}.", code(&sealed)),
-            format!("评价标准、锚点、偏好次序与要求在结果揭示前已封存：{}。", code(&sealed)),
+            format!(
+                "Criteria, anchors, preference order and requirements were sealed {}: {}.",
+                if document.seal.before_results {
+                    "before any result was shown"
+                } else {
+                    "only after runs had been made, so results may have bent them"
+                },
+                code(&sealed)
+            ),
+            format!(
+                "评价标准、锚点、偏好次序与要求{}：{}。",
+                if document.seal.before_results {
+                    "在结果揭示前已封存"
+                } else {
+                    "在已有运行之后才封存，可能受结果影响"
+                },
+                code(&sealed)
+            ),
         );
         self.line(&format!("\n{said}"));
     }

@@ -228,6 +228,7 @@ words! {
     path: "path", "路径";
     candidate_runs: "runs of the candidates", "各候选的运行";
     sealed: "sealed before results were shown", "结果揭示前已封存";
+    sealed_late: "SEALED ONLY AFTER RESULTS", "结果之后才封存";
     review_by: "review by", "复审日期";
     catalog: "catalog", "目录";
     draws: "draws", "抽样次数";

@@ -52,6 +52,7 @@ pub struct ShardTick {
 #[derive(Debug, Clone, Default)]
 pub struct Control {
     inner: Arc<Inner>,
+    parent: Option<Arc<Control>>,
 }
 
 #[derive(Debug, Default)]
@@ -70,16 +71,24 @@ impl Control {
         }
     }
 
+    /// A control for one run among several: stopping this one stops it too, while an end that is its own (too many
+    /// failures) stops no other. Counts of failures are its own.
+    #[must_use]
+    pub fn child(&self) -> Self {
+        Self { inner: Arc::default(), parent: Some(Arc::new(self.clone())) }
+    }
+
     /// Whether the schedule was ended.
     #[must_use]
     pub fn stopped(&self) -> bool {
-        self.inner.stop.load(Ordering::Relaxed)
+        self.inner.stop.load(Ordering::Relaxed) || self.parent.as_ref().is_some_and(|parent| parent.stopped())
     }
 
     /// Whether drain was ended too.
     #[must_use]
     pub fn aborted(&self) -> bool {
         self.inner.abort.load(Ordering::Relaxed)
+            || self.parent.as_ref().is_some_and(|parent| parent.aborted())
     }
 
     pub(crate) fn end_schedule(&self) {

@@ -36,6 +36,11 @@ pub fn connect_failure(error: &ConnectError) -> Failure {
         ConnectError::UnknownIssuer { .. } => {
             (Origin::Scenario, "tls-unknown-issuer", "give the authority's certificate with --ca-file")
         }
+        ConnectError::AuthorityAsServer { .. } => (
+            Origin::Scenario,
+            "tls-authority",
+            "make a server certificate (basicConstraints CA:FALSE), or one signed by an authority given with --ca-file",
+        ),
         ConnectError::CertificateExpired { .. } | ConnectError::CertificateNotYetValid { .. } => {
             (Origin::Target, "tls-validity", "renew the target's certificate, or check the clocks")
         }
@@ -54,14 +59,52 @@ pub fn connect_failure(error: &ConnectError) -> Failure {
     Failure::new(origin, Phase::Connect, kind, message, advice)
 }
 
-/// The greeting or the handshake took too long.
-pub(crate) fn connect_timeout(limit_ns: u64) -> Failure {
+/// How far a connection came that took too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reached {
+    /// The transport did not connect.
+    Nothing,
+    /// The transport connected; the TLS handshake did not end.
+    Transport,
+    /// The protocol's greeting did not end.
+    Greeting,
+}
+
+/// Opening the connection took too long.
+pub(crate) fn connect_timeout(reached: Reached, limit_ns: u64) -> Failure {
+    let (origin, kind, what, advice) = match reached {
+        Reached::Nothing => (
+            Origin::Network,
+            "timeout-connect",
+            "no connection",
+            "the target does not answer on this port: a firewall, or a full backlog",
+        ),
+        Reached::Transport => (
+            Origin::Target,
+            "timeout-tls",
+            "no TLS handshake",
+            "the port accepts connections and may not speak TLS: use the address without TLS, or the TLS port",
+        ),
+        Reached::Greeting => (
+            Origin::Target,
+            "timeout-greeting",
+            "no greeting",
+            "the port accepts connections and says nothing that opens this protocol: is this the right port, and \
+             does it expect TLS?",
+        ),
+    };
+    let message = format!("{what} within {} s", limit_ns as f64 / 1e9);
+    Failure::new(origin, Phase::Connect, kind, message, advice)
+}
+
+/// The peer takes nothing of what is written to it.
+pub(crate) fn never_reads() -> Failure {
     Failure::new(
-        Origin::Network,
-        Phase::Connect,
-        "timeout-connect",
-        format!("no connection within {} s", limit_ns as f64 / 1e9),
-        "the target does not answer on this port: a firewall, a full backlog, or another protocol",
+        Origin::Target,
+        Phase::Send,
+        "never-reads",
+        "the target sends and does not read: replies to it pile up",
+        "look at the target's log: it does not keep to the protocol",
     )
 }
 

@@ -12,6 +12,7 @@ mod ceiling;
 mod control;
 mod failure;
 mod link;
+mod priority;
 mod run;
 mod worker;
 

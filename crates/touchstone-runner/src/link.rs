@@ -32,8 +32,12 @@ pub(crate) struct Link {
     pub(crate) listed: bool,
     /// Whether bytes were added since the last flush.
     pub(crate) dirty: bool,
+    /// When its last operation ended, if none was started on it since.
+    pub(crate) freed_ns: Option<u64>,
     /// Bytes appended since the link was opened.
     queued: u64,
+    /// Of these, taken by the kernel.
+    written: u64,
     /// Operations whose last byte is not known to be with the kernel, with the offset after that byte.
     unsent: VecDeque<(u64, OpToken)>,
 }
@@ -50,7 +54,9 @@ impl Link {
             reused: false,
             listed: false,
             dirty: false,
+            freed_ns: None,
             queued: 0,
+            written: 0,
             unsent: VecDeque::new(),
         }
     }
@@ -73,6 +79,7 @@ impl Link {
     /// The operations whose last byte is with the kernel when `bytes_left` are not.
     pub(crate) fn now_sent(&mut self, bytes_left: usize) -> impl Iterator<Item = OpToken> + '_ {
         let written = self.queued.saturating_sub(bytes_left as u64);
+        self.written = written;
         std::iter::from_fn(move || {
             let (end, token) = self.unsent.front().copied()?;
             (end <= written).then(|| {
@@ -80,6 +87,16 @@ impl Link {
                 token
             })
         })
+    }
+
+    /// Bytes that the kernel has not taken: a peer that does not read lets them grow.
+    pub(crate) fn backlog(&self) -> u64 {
+        self.queued.saturating_sub(self.written)
+    }
+
+    /// Forgets an operation that was given up: its token may soon stand for another.
+    pub(crate) fn forget(&mut self, token: OpToken) {
+        self.unsent.retain(|(_, unsent)| *unsent != token);
     }
 
     /// Whether an operation's request is not with the kernel yet.

@@ -9,9 +9,10 @@ use std::thread;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use touchstone_load::{Driver, LoadPlan, Shard, ShardResult, Traits, summary};
 use touchstone_model::run::Certificate;
-use touchstone_net::{ConnectError, Endpoint, mono_ns};
+use touchstone_net::{Endpoint, mono_ns};
 
 use crate::control::{Control, Outlet, RunEvent};
+use crate::failure::connect_failure;
 use crate::worker::{Counters, Setup, Worker};
 
 /// From all shards being ready to the start of load, ns.
@@ -33,9 +34,6 @@ pub struct RunSpec {
 /// Why a run could not even be tried. A target that cannot be reached is a run with errors, not one of these.
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerError {
-    /// The host name cannot be resolved.
-    #[error("the target's name cannot be resolved")]
-    Resolve(#[source] ConnectError),
     /// The system gave no poller or thread.
     #[error("the system refused a resource that the load generator needs")]
     System(#[source] io::Error),
@@ -103,7 +101,11 @@ pub fn run(
     control: &Control,
 ) -> Result<RunOutcome, RunnerError> {
     raise_file_limit();
-    let addresses = spec.endpoint.resolve().map_err(RunnerError::Resolve)?;
+    // A name that does not resolve is a run with errors, like any other way of not reaching the target.
+    let (addresses, unresolved) = match spec.endpoint.resolve() {
+        Ok(addresses) => (addresses, None),
+        Err(error) => (Vec::new(), Some(connect_failure(&error))),
+    };
     let traits = traits_of(spec.driver.as_ref());
     let shards = spec.plan.shards.max(1);
     let plan = Arc::new(LoadPlan { shards, ..spec.plan.clone() });
@@ -115,6 +117,7 @@ pub fn run(
             driver: Arc::clone(&spec.driver),
             endpoint: spec.endpoint.clone(),
             addresses: addresses.clone(),
+            unresolved: unresolved.clone(),
             shard,
             shards,
             connect_timeout_ns: plan.timeouts.connect_ns,
@@ -188,7 +191,14 @@ fn certificate(shards: u32, counters: &[Counters], results: &[ShardResult]) -> C
         scheduling_error_ms: None,
         cpu_busy: busy,
         cpu_us_per_operation: (operations > 0).then(|| busy_ns as f64 / 1e3 / operations as f64),
+        turnaround_us: {
+            let (ns, times) = counters
+                .iter()
+                .fold((0, 0), |(ns, times), one| (ns + one.turnaround_ns, times + one.turnarounds));
+            (times > 0).then(|| ns as f64 / 1e3 / times as f64)
+        },
         loopback_ceiling: None,
+        realtime: counters.iter().any(|counted| counted.realtime),
         clock_steps: counters.iter().map(|counted| counted.clock_steps).sum(),
         events_dropped: counters.iter().map(|counted| counted.dropped).sum(),
     }
@@ -215,6 +225,6 @@ fn shard_thread(
     let (mut result, records) = shard.finish(mono_ns());
     let (prepared, _) = rehearsal.finish(start_ns);
     result.aggregate.connects.merge(&prepared.aggregate.connects);
-    worker.send_last(number, records);
+    worker.send_last(&result, records);
     Ok((result, worker.counters))
 }

@@ -3,19 +3,25 @@
 //! The loop hands over what is due, writes, waits for the next instant or event, and reads. Nothing in it blocks, and
 //! nothing in it waits for a consumer.
 
+mod preload;
+
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use touchstone_load::{Connections, Driver, Failure, OpToken, Session, SessionEvent, Shard};
+use touchstone_load::{
+    Connections, Driver, Failure, OpRecord, OpToken, Session, SessionEvent, Shard, ShardResult,
+};
 use touchstone_model::Phase;
 use touchstone_net::{
-    Conn, ConnectProgress, Endpoint, Interest, PeerAddr, Poller, Ready, RecvBuf, StampSource, Token, mono_ns,
+    Conn, ConnState, ConnectProgress, Endpoint, Interest, PeerAddr, Poller, Ready, RecvBuf, StampSource,
+    Token, mono_ns,
 };
 
 use crate::control::{Control, Outlet, RunEvent, ShardTick};
-use crate::failure;
+use crate::failure::{self, Reached};
 use crate::link::{Link, LinkState};
+use crate::priority::Priority;
 
 /// Between two looks at limits and counters, ns.
 const HOUSEKEEPING_NS: u64 = 20_000_000;
@@ -23,8 +29,18 @@ const HOUSEKEEPING_NS: u64 = 20_000_000;
 const TICK_NS: u64 = 200_000_000;
 /// Before a fixed connection is opened again, ns.
 const RECONNECT_NS: u64 = 100_000_000;
+/// Events handled before looking whether something is due.
+const EVENTS_AT_ONCE: usize = 4;
 /// Records that are handed over at once.
 const RECORD_BATCH: usize = 2048;
+/// Bytes that may wait on a connection before further operations wait for a slot instead.
+const MAX_BACKLOG: u64 = 4 << 20;
+/// Bytes of replies (such as PONG) that may wait for a peer that does not read, before the connection is given up.
+const MAX_UNREAD: u64 = 64 << 20;
+/// Rounds of reading one connection before others, and deadlines, get their turn.
+const READ_ROUNDS: u32 = 4;
+/// Connections that are opened before looking whether the run was stopped.
+const OPEN_AT_ONCE: u32 = 64;
 /// Failures without a single success after which a run is given up.
 const HOPELESS: u64 = 200;
 
@@ -33,7 +49,10 @@ const HOPELESS: u64 = 200;
 pub(crate) struct Setup {
     pub(crate) driver: Arc<dyn Driver>,
     pub(crate) endpoint: Endpoint,
+    /// Where to connect; empty when the name could not be resolved.
     pub(crate) addresses: Vec<PeerAddr>,
+    /// Why there is no address.
+    pub(crate) unresolved: Option<Failure>,
     pub(crate) shard: u32,
     pub(crate) shards: u32,
     pub(crate) connect_timeout_ns: u64,
@@ -55,6 +74,11 @@ pub(crate) struct Counters {
     pub(crate) clock_steps: u64,
     pub(crate) dropped: u64,
     pub(crate) too_many_errors: bool,
+    /// Time in which free slots stood idle while operations waited, and how often that was.
+    pub(crate) turnaround_ns: u64,
+    pub(crate) turnarounds: u64,
+    /// Whether the thread had to be given real-time scheduling.
+    pub(crate) realtime: bool,
 }
 
 pub(crate) struct Worker {
@@ -68,6 +92,8 @@ pub(crate) struct Worker {
     /// few connections stay warm).
     available: VecDeque<usize>,
     dirty: Vec<usize>,
+    /// Links that had more to read when their turn was over.
+    hot: Vec<(usize, u32)>,
     /// The link of each operation, by token.
     link_of: Vec<u32>,
     open_links: u32,
@@ -104,6 +130,7 @@ impl Worker {
             generation: 0,
             available: VecDeque::new(),
             dirty: Vec::new(),
+            hot: Vec::new(),
             link_of: Vec::new(),
             open_links: 0,
             connecting: 0,
@@ -136,6 +163,9 @@ impl Worker {
 
     /// Starts to open a connection. Returns the failure when it fails at once.
     fn open(&mut self, session: Box<dyn Session>, now_ns: u64) -> Result<usize, Failure> {
+        if let Some(failure) = &self.setup.unresolved {
+            return Err(failure.clone());
+        }
         let address = &self.setup.addresses[self.address % self.setup.addresses.len().max(1)];
         let conn =
             Conn::connect(address, &self.setup.endpoint).map_err(|error| failure::connect_failure(&error))?;
@@ -169,7 +199,10 @@ impl Worker {
             Connections::Fixed(all) => all,
             Connections::OnDemand { .. } => 0,
         };
-        for _ in 0..fixed {
+        for number in 0..fixed {
+            if number % OPEN_AT_ONCE == 0 && self.control.stopped() {
+                return;
+            }
             if let Some(session) = self.new_session(false) {
                 self.open_or_note(session, false, began);
             }
@@ -180,7 +213,7 @@ impl Worker {
         while self.connecting > 0
             && self.open_links < wanted
             && mono_ns() < deadline
-            && !self.control.aborted()
+            && !self.control.stopped()
         {
             let wake = (mono_ns() + HOUSEKEEPING_NS).min(deadline);
             if self.poller.wait(&mut ready, Some(wake)).is_err() {
@@ -196,78 +229,6 @@ impl Worker {
             self.last_connect_failure = Some(failure);
             self.reconnect_at.push_back((now_ns + RECONNECT_NS, consumer));
         }
-    }
-
-    /// Runs the operations of a preload session to their end, on a connection of its own. Gives the number that failed.
-    pub(crate) fn preload(&mut self, session: Box<dyn Session>, operations: u64) -> Result<u64, Failure> {
-        let index = self.open(session, mono_ns())?;
-        let (mut started, mut done, mut failed) = (0, 0, 0);
-        let mut ready = Vec::new();
-        let mut heard_ns = mono_ns();
-        while done + failed < operations {
-            let now = mono_ns();
-            if now.saturating_sub(heard_ns) > self.setup.connect_timeout_ns || self.control.aborted() {
-                break;
-            }
-            let Some(link) = self.links[index].as_mut() else { break };
-            if link.state == LinkState::Open {
-                while started < operations && link.session.capacity() > 0 && link.conn.out().len() < 1 << 20 {
-                    let op = touchstone_load::Op { token: OpToken(0), index: started, intended_ns: now };
-                    link.append(|session, out| session.start(op, out));
-                    started += 1;
-                }
-                if link.conn.write_pending().is_err() {
-                    break;
-                }
-            }
-            self.poller
-                .wait(&mut ready, Some(now + HOUSEKEEPING_NS))
-                .map_err(|error| failure::broken(&error, Phase::Stream))?;
-            for event in std::mem::take(&mut ready) {
-                if event.token.0 & 0xffff_ffff != index || self.links[index].is_none() {
-                    continue;
-                }
-                let Some(link) = self.links[index].as_mut() else { break };
-                if let Err(error) = link.conn.drive_connect(mono_ns(), &mut self.recv) {
-                    self.close(index);
-                    return Err(failure::connect_failure(&error));
-                }
-                if link.state == LinkState::Connecting && link.conn.state() == touchstone_net::ConnState::Open
-                {
-                    link.state = LinkState::Greeting;
-                    let events = &mut self.events;
-                    link.append(|session, out| session.open(out, events));
-                }
-                let session = &mut link.session;
-                let (events, reply) = (&mut self.events, &mut self.reply);
-                let outcome =
-                    link.conn.read(&mut self.recv, &mut |bytes, _, _| session.receive(bytes, reply, events));
-                let reply = std::mem::take(&mut self.reply);
-                link.append(|_, out| out.extend_from_slice(&reply));
-                let gone = outcome.map_or(true, |outcome| outcome.eof);
-                let mut broken = None;
-                for event in self.events.drain(..) {
-                    heard_ns = mono_ns();
-                    match event {
-                        SessionEvent::Ready => link.state = LinkState::Open,
-                        SessionEvent::Done { .. } => done += 1,
-                        SessionEvent::Failed { .. } => failed += 1,
-                        SessionEvent::Broken { failure } => broken = Some(failure),
-                        _ => {}
-                    }
-                }
-                if let Some(failure) = broken {
-                    self.close(index);
-                    return Err(failure);
-                }
-                if gone {
-                    self.close(index);
-                    return Err(failure::closed(Phase::Stream));
-                }
-            }
-        }
-        self.close(index);
-        Ok(operations - done)
     }
 
     /// Removes a link without looking at its operations.
@@ -293,17 +254,17 @@ impl Worker {
         let mut next_tick = start_ns + TICK_NS;
         let began = mono_ns();
         let mut woke = began;
+        let mut priority = Priority::ordinary(self.setup.shards, began);
         self.outlet.send(RunEvent::Started { start_ns });
         loop {
             let now = mono_ns();
             if self.control.stopped() {
                 shard.stop(now);
             }
-            shard.pull_due(now);
-            self.start_operations(shard, now);
-            self.flush(shard);
+            self.send_due(shard, now);
             if now >= next_house {
                 next_house = now + HOUSEKEEPING_NS;
+                priority.review(now);
                 self.housekeeping(shard, now);
             }
             if now >= next_tick {
@@ -319,12 +280,25 @@ impl Worker {
             if let Some(due) = shard.next_due() {
                 deadline = deadline.min(due);
             }
+            if !self.hot.is_empty() {
+                deadline = now;
+            }
             let before = mono_ns();
             self.counters.busy_ns += before - woke;
             self.poller.wait(&mut ready, Some(deadline))?;
             woke = mono_ns();
-            self.handle(&ready, shard);
+            self.read_hot(shard);
+            for event in ready.chunks(EVENTS_AT_ONCE) {
+                self.handle(event, shard);
+                // Many answers at once must not make what is due late.
+                let now = mono_ns();
+                if shard.next_due().is_some_and(|due| due <= now) {
+                    self.send_due(shard, now);
+                }
+            }
         }
+        self.counters.realtime = priority.was_raised();
+        priority.lower();
         let now = mono_ns();
         self.tick(shard, now);
         self.counters.loop_ns = now - began;
@@ -333,7 +307,13 @@ impl Worker {
         Ok(())
     }
 
-    pub(crate) fn send_last(&mut self, shard: u32, records: Vec<touchstone_load::OpRecord>) {
+    /// Hands over the records of the operations that the end cut off, after the kinds of failures that came with them.
+    pub(crate) fn send_last(&mut self, result: &ShardResult, records: Vec<OpRecord>) {
+        let shard = self.setup.shard;
+        for (number, group) in result.aggregate.errors.iter().enumerate().skip(self.failures_told) {
+            let failure = group.first.clone();
+            self.outlet.send(RunEvent::FirstFailure { shard, number: number as u16, failure });
+        }
         self.outlet.send(RunEvent::Operations { shard, records });
         self.counters.dropped = self.outlet.dropped;
     }
@@ -376,10 +356,16 @@ impl Worker {
                 continue;
             };
             link.listed = false;
-            if link.session.capacity() == 0 {
+            if link.session.capacity() == 0 || link.backlog() > MAX_BACKLOG {
                 continue;
             }
             let Some(op) = shard.begin(now_ns) else { return };
+            if let Some(freed_ns) = link.freed_ns.take()
+                && op.intended_ns <= freed_ns
+            {
+                self.counters.turnaround_ns += now_ns.saturating_sub(freed_ns);
+                self.counters.turnarounds += 1;
+            }
             self.counters.bytes_sent += link.append(|session, out| session.start(op, out));
             link.await_sent(op.token);
             link.active += 1;
@@ -428,6 +414,7 @@ impl Worker {
                 for token in link.now_sent(outcome.bytes_left) {
                     shard.sent(token, sent_ns);
                 }
+                self.list(index);
             }
             Err(error) => {
                 // What the peer said before it closed may still be there: an early answer, or the reason.
@@ -435,6 +422,13 @@ impl Worker {
                 self.break_link(index, &failure::broken(&error, Phase::Send), shard, true);
             }
         }
+    }
+
+    /// Hands over what is due, gives it connections, and writes.
+    fn send_due(&mut self, shard: &mut Shard, now_ns: u64) {
+        shard.pull_due(now_ns);
+        self.start_operations(shard, now_ns);
+        self.flush(shard);
     }
 
     fn handle(&mut self, ready: &[Ready], shard: &mut Shard) {
@@ -507,6 +501,7 @@ impl Worker {
     fn list(&mut self, index: usize) {
         let Some(link) = self.links[index].as_mut() else { return };
         if !link.listed
+            && link.backlog() <= MAX_BACKLOG
             && !link.session.receive_only()
             && link.state == LinkState::Open
             && link.session.capacity() > 0
@@ -538,7 +533,7 @@ impl Worker {
     }
 
     fn read(&mut self, index: usize, ready: Option<&Ready>, shard: &mut Shard) {
-        loop {
+        for _ in 0..READ_ROUNDS {
             let Some(link) = self.links[index].as_mut() else { return };
             let Self { recv, events, reply, ended, counters, .. } = self;
             let session = &mut link.session;
@@ -575,7 +570,12 @@ impl Worker {
             if became_ready {
                 self.became_open(index);
             }
-            self.settle();
+            let stamp_ns = outcome.as_ref().map_or(0, |outcome| outcome.stamp_ns);
+            self.settle(stamp_ns);
+            if self.links[index].as_ref().is_some_and(|link| link.backlog() > MAX_UNREAD) {
+                self.break_link(index, &failure::never_reads(), shard, false);
+                return;
+            }
             if let Some(failure) = broken {
                 self.break_link(index, &failure, shard, false);
                 return;
@@ -597,10 +597,22 @@ impl Worker {
                 }
             }
         }
+        if let Some(link) = self.links[index].as_ref() {
+            self.hot.push((index, link.generation));
+        }
+    }
+
+    /// Reads on where a turn ended with more to come: no event will announce it again.
+    fn read_hot(&mut self, shard: &mut Shard) {
+        for (index, generation) in std::mem::take(&mut self.hot) {
+            if self.links[index].as_ref().is_some_and(|link| link.generation == generation) {
+                self.read(index, None, shard);
+            }
+        }
     }
 
     /// Takes the operations that ended off their links.
-    fn settle(&mut self) {
+    fn settle(&mut self, stamp_ns: u64) {
         let mut ended = std::mem::take(&mut self.ended);
         for token in ended.drain(..) {
             let Some(slot) = self.link_of.get_mut(token.0 as usize) else { continue };
@@ -611,6 +623,7 @@ impl Worker {
             if let Some(Some(link)) = self.links.get_mut(index as usize) {
                 link.active = link.active.saturating_sub(1);
                 link.reused = true;
+                link.freed_ns = Some(stamp_ns).filter(|stamp| *stamp != 0);
             }
             self.list(index as usize);
         }
@@ -633,8 +646,12 @@ impl Worker {
 
     /// Opens a fixed connection again, soon.
     fn replace(&mut self, consumer: bool) {
+        self.replace_after(consumer, 0);
+    }
+
+    fn replace_after(&mut self, consumer: bool, pause_ns: u64) {
         if consumer || matches!(self.wanted, Connections::Fixed(_)) {
-            self.reconnect_at.push_back((mono_ns(), consumer));
+            self.reconnect_at.push_back((mono_ns() + pause_ns, consumer));
         }
     }
 
@@ -658,7 +675,7 @@ impl Worker {
         let why = why.unwrap_or_else(|| failure::closed(Phase::Stream));
         let stamp_ns = if stamp_ns == 0 { mono_ns() } else { stamp_ns };
         shard.receive(&mut self.events, stamp_ns, &mut self.ended);
-        self.settle();
+        self.settle(stamp_ns);
         if self.links[index].as_ref().is_some_and(|link| link.active == 0) {
             self.counters.reconnects += 1;
             let consumer = self.links[index].as_ref().is_some_and(|link| link.session.receive_only());
@@ -701,6 +718,10 @@ impl Worker {
             return;
         }
         self.counters.reconnects += 1;
+        let asked_to_close = why.kind == "connection-close";
+        if link.active == 0 && !asked_to_close {
+            shard.note_failure(why.clone());
+        }
         if may_send_again && link.reused && self.send_unanswered_again(index, shard) {
             return;
         }
@@ -719,7 +740,9 @@ impl Worker {
         }
         let consumer = self.links[index].as_ref().is_some_and(|link| link.session.receive_only());
         self.close(index);
-        self.replace(consumer);
+        // After a fault, not at once: a peer that answers wrongly would be asked without end.
+        let pause = if asked_to_close { 0 } else { RECONNECT_NS };
+        self.replace_after(consumer, pause);
     }
 
     /// Limits, reconnects and shared counts.
@@ -734,6 +757,7 @@ impl Worker {
             let usable = match self.links.get_mut(index as usize) {
                 Some(Some(link)) => {
                     link.active = link.active.saturating_sub(1);
+                    link.forget(token);
                     link.session.abandon(token)
                 }
                 _ => true,
@@ -745,12 +769,17 @@ impl Worker {
             }
         }
         for index in 0..self.links.len() {
-            let late = self.links[index].as_ref().is_some_and(|link| {
-                link.state != LinkState::Open
-                    && now_ns.saturating_sub(link.opened_ns) > self.setup.connect_timeout_ns
-            });
+            let Some(link) = self.links[index].as_ref() else { continue };
+            let late = now_ns.saturating_sub(link.opened_ns) > self.setup.connect_timeout_ns;
+            let reached = match (link.state, link.conn.state()) {
+                (LinkState::Open, _) => continue,
+                (LinkState::Greeting, _) => Reached::Greeting,
+                (LinkState::Connecting, ConnState::Handshaking) => Reached::Transport,
+                (LinkState::Connecting, _) => Reached::Nothing,
+            };
             if late {
-                self.connect_failed(index, failure::connect_timeout(self.setup.connect_timeout_ns), shard);
+                let failure = failure::connect_timeout(reached, self.setup.connect_timeout_ns);
+                self.connect_failed(index, failure, shard);
             }
         }
         while let Some((at, consumer)) = self.reconnect_at.front().copied()

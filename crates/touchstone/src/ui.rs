@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use touchstone_report::text::clean;
 use touchstone_report::{Lang, Style};
 
 use crate::args::{Globals, Sink};
@@ -19,6 +20,8 @@ use crate::failure::{self, Block, Failure};
 const WIDTH: usize = 100;
 /// The greatest width that is used: longer lines are tiresome to read.
 const MAX_WIDTH: usize = 160;
+/// Columns of progress lines that go to a file or a pipe.
+const PLAIN_WIDTH: usize = 400;
 /// Between two progress lines where they cannot overwrite each other.
 const PLAIN_PROGRESS: Duration = Duration::from_secs(5);
 
@@ -169,20 +172,20 @@ impl Ui {
     /// Says something in passing on standard error, such as where a file was written. Nothing with `--quiet`.
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet {
-            write_stderr(&format!("{text}\n"));
+            write_stderr(&format!("{}\n", clean(text)));
         }
     }
 
     /// Warns on standard error, with `--quiet` too: `warning: ...`.
     pub(crate) fn warning(&self, text: &str) {
         let label = self.paint("33", "warning");
-        write_stderr(&format!("{label}: {text}\n"));
+        write_stderr(&format!("{label}: {}\n", clean(text)));
     }
 
     /// Says on standard error what the reader can do at once: `hint: ...`.
     pub(crate) fn hint(&self, text: &str) {
         let label = self.paint("36", "hint");
-        write_stderr(&format!("{label}: {text}\n"));
+        write_stderr(&format!("{label}: {}\n", clean(text)));
     }
 
     /// Shows an error with its place, its causes and its hints on standard error.
@@ -191,7 +194,6 @@ impl Ui {
     }
 
     fn error_text(&self, blocks: &[Block]) -> String {
-        let clean = touchstone_report::text::clean;
         let mut lines = Vec::new();
         for block in blocks {
             let mut message = block.message.lines();
@@ -216,7 +218,12 @@ impl Ui {
             (false, true) => Mode::Overwriting,
             (false, false) => Mode::Plain,
         };
-        Progress { mode, style: self.error_style(), last: None, drawn: false }
+        let mut style = self.error_style();
+        if mode == Mode::Plain {
+            // No terminal wraps these lines: nothing of them need be cut.
+            style.width = PLAIN_WIDTH;
+        }
+        Progress { mode, style, last: None, drawn: false }
     }
 
     /// Asks a person: prints the prompt on standard error and gives the line that was typed, trimmed; `None` at the end
@@ -318,7 +325,7 @@ impl Progress {
     pub(crate) fn line(&mut self, text: &str) {
         if self.mode != Mode::Silent {
             self.clear();
-            write_stderr(&format!("{text}\n"));
+            write_stderr(&format!("{}\n", clean(text)));
         }
     }
 

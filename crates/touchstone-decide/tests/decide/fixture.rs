@@ -149,8 +149,8 @@ impl RunBuilder {
             )]),
             rates: Rates {
                 offered: open.then(|| total.intended as f64 / seconds),
-                achieved: total.sent as f64 / seconds,
-                throughput: flow as f64 / seconds,
+                achieved: Some(total.sent as f64 / seconds),
+                throughput: Some(flow as f64 / seconds),
                 goodput: self.good_share.map(|_| good as f64 / seconds),
                 output_tokens: Some(64.0 * total.completed as f64 / seconds),
             },
@@ -222,15 +222,27 @@ pub(crate) fn semantic(requirement: &str, outcome: Outcome) -> Gate {
     }
 }
 
+/// A queue scenario with these reliability requirements.
+pub(crate) fn queue(reliability: &str) -> Scenario {
+    let none = "{none: it does not matter here}";
+    of_family("queue", "message_bytes: 128B", [none, none, reliability, "[]"])
+}
+
 /// An inference scenario with the given requirements (YAML lists) and criteria (YAML list).
 pub(crate) fn scenario(latency: &str, throughput: &str, reliability: &str, criteria: &str) -> Scenario {
+    let payload = "input_tokens: 128, output_tokens: 64";
+    of_family("inference", payload, [latency, throughput, reliability, criteria])
+}
+
+fn of_family(family: &str, payload: &str, parts: [&str; 4]) -> Scenario {
+    let [latency, throughput, reliability, criteria] = parts;
     let text = format!(
         "
 format: touchstone.scenario/1
 name: test
-family: inference
+family: {family}
 horizon: 12 months
-workload: {{arrival: 'constant:50/s', input_tokens: 128, output_tokens: 64}}
+workload: {{arrival: 'constant:50/s', {payload}}}
 requirements:
   latency: {latency}
   throughput: {throughput}
@@ -280,7 +292,11 @@ pub(crate) fn decided_with(scenario: &Scenario, contestants: &[Contestant], draw
                 .collect(),
         })
         .collect();
-    let seal = Seal { digest: "sha256:seal".to_owned(), sealed_at: "2026-01-01T00:00:00Z".to_owned() };
+    let seal = Seal {
+        digest: "sha256:seal".to_owned(),
+        sealed_at: "2026-01-01T00:00:00Z".to_owned(),
+        before_results: true,
+    };
     let context = Context {
         id: "d1",
         touchstone_version: "0.1.0",

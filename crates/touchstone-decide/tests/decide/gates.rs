@@ -1,6 +1,6 @@
 //! Three-valued statistical gates on pooled evidence.
 
-use crate::fixture::{Contestant, RunBuilder, decided, gate, scenario};
+use crate::fixture::{Contestant, RunBuilder, decided, gate, queue, scenario};
 use touchstone_model::decision::{DecisionDocument, Status};
 use touchstone_model::run::Outcome;
 
@@ -211,7 +211,7 @@ fn a_share_is_bounded_exactly() {
 #[test]
 fn losses_are_counted() {
     let losing = |lost: Option<u64>| {
-        let scenario = scenario(NONE, NONE, "[lost <= 0]", "[]");
+        let scenario = queue("[lost <= 0]");
         let run = |lost| RunBuilder::flat(2, 100, 10.0).with(|run| run.lost = lost).build();
         decided(&scenario, &[Contestant::new("a", vec![run(Some(0)), run(lost)])])
     };

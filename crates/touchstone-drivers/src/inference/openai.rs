@@ -158,9 +158,8 @@ impl Shared {
             Some(key) => key.blot(text),
             None => text,
         };
-        self.options.headers.iter().filter(|(_, value)| value.len() >= 8).fold(text, |text, (_, value)| {
-            if text.contains(value) { text.replace(value, "[secret]") } else { text }
-        })
+        let headers = self.options.headers.iter().flat_map(|(_, value)| Secret::new(value).parts());
+        headers.filter(|secret| secret.expose().len() >= 8).fold(text, |text, secret| secret.blot(text))
     }
 }
 
@@ -184,7 +183,8 @@ impl OpenAi {
         in_range("prompt_words", u64::from(words), 1, 10_000_000)?;
         let head = request_head(&options)?;
         let (before, after) = request_body(&options);
-        let shared = Shared { words: words as usize, options, head, before, after, simulated: AtomicBool::new(false) };
+        let shared =
+            Shared { words: words as usize, options, head, before, after, simulated: AtomicBool::new(false) };
         Ok(Self { shared: Arc::new(shared) })
     }
 }

@@ -1,8 +1,8 @@
 //! How operations end: well, badly or not at all, and what each end adds to cohorts and flows.
 
-use touchstone_model::{Family, MetricId};
+use touchstone_model::{Family, MetricId, Origin, Phase};
 
-use super::{Shard, ShardResult, Waiting};
+use super::{FAILURE_PAUSE_NS, Shard, ShardResult, Waiting};
 use crate::record::{InFlight, OpRecord};
 use crate::session::{Answer, Failure, Op, OpToken};
 use crate::slo::OpCheck;
@@ -10,11 +10,20 @@ use crate::slo::OpCheck;
 impl Shard {
     /// Ends an operation well. Returns whether it was in flight.
     pub(super) fn done(&mut self, token: OpToken, answer: Answer, stamp_ns: u64) -> bool {
-        let Some(entry) = self.ops.get_mut(token.0 as usize) else { return false };
+        // The table is set aside so that the operation can be read in place while sums change: it is too large to copy.
+        let ops = std::mem::take(&mut self.ops);
+        let ended = ops.get(token.0 as usize).is_some_and(|entry| self.end_well(entry, answer, stamp_ns));
+        self.ops = ops;
+        if ended {
+            self.release(token, stamp_ns);
+        }
+        ended
+    }
+
+    fn end_well(&mut self, entry: &InFlight, answer: Answer, stamp_ns: u64) -> bool {
         let Some(op) = entry.op else { return false };
-        let mut taken = std::mem::take(entry);
         let block = self.block_of(op.index, op.intended_ns);
-        let leading = self.leading_value(&taken, op, stamp_ns);
+        let leading = self.leading_value(entry, op, stamp_ns);
 
         self.aggregate.sums.completed_all += 1;
         self.aggregate.sums.last_end_ns = self.aggregate.sums.last_end_ns.max(stamp_ns);
@@ -29,18 +38,17 @@ impl Shard {
                 block.completed_flow += 1;
             }
         }
-        let total = answer.output_tokens.or((taken.tokens_known && taken.chunks > 0).then_some(taken.tokens));
+        let total = answer.output_tokens.or((entry.tokens_known && entry.chunks > 0).then_some(entry.tokens));
         if let Some(total) = total {
-            let correction = i64::from(total) - i64::from(taken.flow_tokens);
+            let correction = i64::from(total) - i64::from(entry.flow_tokens);
             if correction != 0 {
                 self.flow_tokens(block, stamp_ns, correction);
             }
         }
-        if taken.measured {
-            self.cohort_done(&taken, op, answer, total, block, stamp_ns);
+        if entry.measured {
+            self.cohort_done(entry, op, answer, total, block, stamp_ns);
         }
-        self.record(&taken, op, answer, total, stamp_ns, 0, false);
-        self.release(token, &mut taken, stamp_ns);
+        self.record(entry, op, answer, total, stamp_ns, 0, false);
         true
     }
 
@@ -70,6 +78,9 @@ impl Shard {
             sums.hits += u64::from(hit);
         }
         let mut limits = self.limits.check();
+        limits.observe(MetricId::SchedulingError, e.dispatch_ns.saturating_sub(at));
+        limits.observe(MetricId::SlotWait, e.slot_ns.saturating_sub(e.dispatch_ns));
+        limits.observe(MetricId::Write, e.sent_ns.saturating_sub(e.slot_ns));
         match self.traits.family {
             Family::Inference => {
                 match total {
@@ -93,30 +104,38 @@ impl Shard {
                         self.aggregate.observe_censored(metric, block, at);
                     }
                 } else {
-                    let mut values = vec![
-                        (MetricId::Ttft, since(e.first_ns)),
-                        (MetricId::TtftFromSend, e.first_ns.saturating_sub(e.sent_ns)),
-                        (MetricId::E2e, since(e.last_ns)),
-                        (MetricId::ServiceTime, e.last_ns.saturating_sub(e.sent_ns)),
-                        (MetricId::StreamClose, end_ns.saturating_sub(e.last_ns)),
-                    ];
-                    if e.first_answer_ns != 0 {
-                        values.push((MetricId::TtftAnswer, since(e.first_answer_ns)));
-                    }
                     let known = e.tokens_per_chunk_known(total);
-                    if let Some(total) = total.filter(|total| *total > 0) {
-                        values.push((MetricId::Ntpot, since(e.last_ns) / u64::from(total)));
-                        let first = if e.tokens_known { e.first_tokens } else { 1 };
-                        if e.chunks >= 2 && known && total > first {
-                            values
-                                .push((MetricId::Tpot, (e.last_ns - e.first_ns) / u64::from(total - first)));
+                    self.aggregate.sums.chunk_tokens_unknown += u64::from(!known);
+                    if e.chunks < 2 {
+                        // One chunk has no gap that could break a limit on gaps.
+                        for metric in [MetricId::Icl, MetricId::Itl, MetricId::Tpot] {
+                            limits.observe_none(metric);
                         }
                     }
+                    let first = if e.tokens_known { e.first_tokens } else { 1 };
+                    let total = total.filter(|total| *total > 0);
+                    let after_first = total.filter(|total| e.chunks >= 2 && known && *total > first);
+                    let values = [
+                        (MetricId::Ttft, Some(since(e.first_ns))),
+                        (MetricId::TtftFromSend, Some(e.first_ns.saturating_sub(e.sent_ns))),
+                        (MetricId::E2e, Some(since(e.last_ns))),
+                        (MetricId::ServiceTime, Some(e.last_ns.saturating_sub(e.sent_ns))),
+                        (MetricId::StreamClose, Some(end_ns.saturating_sub(e.last_ns))),
+                        (MetricId::TtftAnswer, (e.first_answer_ns != 0).then(|| since(e.first_answer_ns))),
+                        (MetricId::Ntpot, total.map(|total| since(e.last_ns) / u64::from(total))),
+                        (
+                            MetricId::Tpot,
+                            after_first
+                                .map(|total| e.last_ns.saturating_sub(e.first_ns) / u64::from(total - first)),
+                        ),
+                    ];
                     for (metric, value) in values {
-                        limits.observe(metric, value);
-                        self.aggregate.observe(metric, block, at, value, 1);
+                        if let Some(value) = value {
+                            limits.observe(metric, value);
+                            self.aggregate.observe(metric, block, at, value, 1);
+                        }
                     }
-                    self.gaps(e, op, block, known, &mut limits);
+                    self.gaps(e, block, known, &mut limits);
                 }
             }
             Family::Cache => {
@@ -143,22 +162,19 @@ impl Shard {
     }
 
     /// Adds an operation's gaps to the cohort: `icl` per chunk, `itl` per token where tokens per chunk are known.
-    fn gaps(&mut self, e: &InFlight, op: Op, block: usize, tokens_known: bool, limits: &mut OpCheck) {
+    fn gaps(&mut self, e: &InFlight, block: usize, tokens_known: bool, limits: &mut OpCheck) {
+        let mut at = e.first_ns;
         for (gap, tokens) in &e.gaps {
+            // A gap stands at its own instant: gaps of one engine step are neighbours, whatever their requests.
+            at = at.saturating_add(*gap);
             limits.observe(MetricId::Icl, *gap);
-            self.aggregate.observe(MetricId::Icl, block, op.intended_ns, *gap, 1);
+            self.aggregate.observe(MetricId::Icl, block, at, *gap, 1);
             if tokens_known {
                 let tokens = if e.tokens_known { *tokens } else { 1 };
                 if tokens > 0 {
                     let per_token = gap / u64::from(tokens);
                     limits.observe(MetricId::Itl, per_token);
-                    self.aggregate.observe(
-                        MetricId::Itl,
-                        block,
-                        op.intended_ns,
-                        per_token,
-                        u64::from(tokens),
-                    );
+                    self.aggregate.observe(MetricId::Itl, block, at, per_token, u64::from(tokens));
                 }
             }
         }
@@ -170,14 +186,21 @@ impl Shard {
     }
 
     fn end_badly(&mut self, token: OpToken, failure: Option<Failure>, now_ns: u64) -> bool {
-        let Some(entry) = self.ops.get_mut(token.0 as usize) else { return false };
-        let Some(op) = entry.op else { return false };
-        let mut taken = std::mem::take(entry);
-        let censored = failure.is_none();
-        let number = self.count_failure(&taken, op, failure, now_ns);
-        self.record(&taken, op, Answer::default(), None, now_ns, number, censored);
-        self.release(token, &mut taken, now_ns);
-        true
+        let ops = std::mem::take(&mut self.ops);
+        let entry = ops.get(token.0 as usize);
+        let open = entry.and_then(|entry| Some((entry, entry.op?)));
+        if let Some((entry, op)) = open {
+            let censored = failure.is_none();
+            let failure = failure.unwrap_or_else(|| unfinished(entry));
+            let number = self.count_failure(entry, op, failure, censored, now_ns);
+            self.record(entry, op, Answer::default(), None, now_ns, number, censored);
+        }
+        let ended = open.is_some();
+        self.ops = ops;
+        if ended {
+            self.release(token, now_ns.saturating_add(FAILURE_PAUSE_NS));
+        }
+        ended
     }
 
     pub(super) fn fail_waiting(&mut self, waiting: Waiting, failure: Failure, now_ns: u64) {
@@ -188,26 +211,28 @@ impl Shard {
             ..InFlight::default()
         };
         let op = Op { token: OpToken(u32::MAX), index: waiting.index, intended_ns: waiting.intended_ns };
-        let number = self.count_failure(&entry, op, Some(failure), now_ns);
+        let number = self.count_failure(&entry, op, failure, false, now_ns);
         self.record(&entry, op, Answer::default(), None, now_ns, number, false);
+        self.free_slot(now_ns.saturating_add(FAILURE_PAUSE_NS));
+    }
+
+    /// A closed loop's slot is free from an instant on; the list stays in order of time.
+    fn free_slot(&mut self, from_ns: u64) {
         if self.is_closed() {
-            self.free_slots.push_back(now_ns);
+            let place = self.free_slots.partition_point(|free| *free <= from_ns);
+            self.free_slots.insert(place, from_ns);
         }
     }
 
-    /// Counts a bad end (censored when there is no failure); gives the record's failure number.
-    fn count_failure(&mut self, e: &InFlight, op: Op, failure: Option<Failure>, now_ns: u64) -> u16 {
-        let sums = &mut self.aggregate.sums;
-        sums.failed_all += 1;
-        let number = match failure {
-            Some(failure) => self.aggregate.count_error(failure, e.measured) as u16 + 1,
-            None => 0,
-        };
+    /// Counts a bad end; gives the record's failure number.
+    fn count_failure(&mut self, e: &InFlight, op: Op, failure: Failure, censored: bool, now_ns: u64) -> u16 {
+        self.aggregate.sums.failed_all += 1;
+        let number = self.aggregate.count_error(failure, e.measured) as u16 + 1;
         self.aggregate.windows.at(now_ns).failed += 1;
         if e.measured {
             let sums = &mut self.aggregate.sums;
             sums.failed += 1;
-            sums.censored += u64::from(number == 0);
+            sums.censored += u64::from(censored);
             let block = self.block_of(op.index, op.intended_ns);
             if let Some(block) = self.aggregate.blocks.get_mut(block) {
                 block.failed += 1;
@@ -227,7 +252,7 @@ impl Shard {
                     self.aggregate.observe_censored(MetricId::E2e, block, at);
                     self.aggregate.observe_censored(MetricId::ServiceTime, block, at);
                     let mut limits = self.limits.check();
-                    self.gaps(e, op, block, e.tokens_known, &mut limits);
+                    self.gaps(e, block, e.tokens_known, &mut limits);
                 }
                 Family::Cache => {
                     self.aggregate.observe_censored(MetricId::E2e, block, at);
@@ -274,17 +299,14 @@ impl Shard {
         });
     }
 
-    fn release(&mut self, token: OpToken, taken: &mut InFlight, now_ns: u64) {
-        // The allocation of the gaps goes back to the slot.
-        taken.reset();
+    fn release(&mut self, token: OpToken, free_ns: u64) {
+        // The rest is made new when the slot is used again; the allocation of the gaps stays.
         if let Some(entry) = self.ops.get_mut(token.0 as usize) {
-            *entry = std::mem::take(taken);
+            entry.op = None;
         }
         self.free_ops.push(token.0);
         self.active -= 1;
-        if self.is_closed() {
-            self.free_slots.push_back(now_ns);
-        }
+        self.free_slot(free_ns);
     }
 
     /// Ends the shard: what is still in flight is censored. Returns the result and the last records.
@@ -297,9 +319,10 @@ impl Shard {
                 ..InFlight::default()
             };
             let op = Op { token: OpToken(u32::MAX), index: front.index, intended_ns: front.intended_ns };
-            self.count_failure(&entry, op, None, now_ns);
-            self.record(&entry, op, Answer::default(), None, now_ns, 0, true);
+            let number = self.count_failure(&entry, op, unfinished(&entry), true, now_ns);
+            self.record(&entry, op, Answer::default(), None, now_ns, number, true);
         }
+        self.aggregate.sums.received_unique = self.ledger.received;
         for token in 0..self.ops.len() as u32 {
             self.end_badly(OpToken(token), None, now_ns);
         }
@@ -313,4 +336,24 @@ impl Shard {
         };
         (result, records)
     }
+}
+
+/// Why an operation is in the list of failures that was cut off by the end of drain.
+fn unfinished(e: &InFlight) -> Failure {
+    let (phase, what) = if e.slot_ns == 0 {
+        (Phase::Slot, "it still waited for a connection or slot")
+    } else if e.sent_ns == 0 {
+        (Phase::Send, "its request was not sent completely")
+    } else if e.first_ns == 0 {
+        (Phase::Headers, "nothing of its answer had come")
+    } else {
+        (Phase::Stream, "its answer had not ended")
+    };
+    Failure::new(
+        Origin::Target,
+        phase,
+        "unfinished",
+        format!("unfinished at the end of drain: {what}"),
+        "the target hangs or is overloaded: lower the load, or raise --drain",
+    )
 }

@@ -214,6 +214,17 @@ fn a_certificate_for_another_name_is_told() {
 }
 
 #[test]
+fn an_authority_in_place_of_a_server_is_told() {
+    let authority = Authority::new();
+    let as_server = |params: &mut CertificateParams| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let error = error_of(authority.server("localhost", as_server), &authority.pem(), "localhost");
+    assert!(
+        matches!(&error, ConnectError::AuthorityAsServer { server_name } if server_name == "localhost"),
+        "{error:?}"
+    );
+}
+
+#[test]
 fn an_unknown_issuer_is_told() {
     let authority = Authority::new();
     // Another authority, and one made anew under the same name, as happens with throw-away authorities.

@@ -104,7 +104,10 @@ fn verdict(page: &mut Page, document: &DecisionDocument) {
     };
     page.note(rule);
     page.pairs(&[
-        (w.sealed, format!("{} ({})", document.seal.sealed_at, number::short_digest(&document.seal.digest))),
+        (
+            if document.seal.before_results { w.sealed } else { w.sealed_late },
+            format!("{} ({})", document.seal.sealed_at, number::short_digest(&document.seal.digest)),
+        ),
         (w.level, words::level(lang, document.level)),
         (w.review_by, document.review_by.clone()),
         (w.draws, number::count(u64::from(document.ranking.draws))),

@@ -68,7 +68,7 @@ fn comparison(page: &mut Page, runs: &[RunDocument]) {
                 escape(leading.map_or(number::NONE, |(metric, _)| metric.as_str())),
                 escape(&figure(Statistic::P50)),
                 escape(&figure(Statistic::P99)),
-                escape(&format!("{}/s", number::plain(run.rates.throughput, 4))),
+                escape(&rate_text(run.rates.throughput)),
                 escape(&number::count(run.counts.failed)),
                 escape(run.level.as_str()),
             ]
@@ -178,7 +178,7 @@ fn chief_tiles(lang: Lang, run: &RunDocument) -> Vec<(String, String, String)> {
         || w.closed_loop.to_owned(),
         |rate| format!("{} {}/s", w.offered, number::plain(rate, 4)),
     );
-    tiles.push((w.throughput.to_owned(), format!("{}/s", number::plain(run.rates.throughput, 4)), offered));
+    tiles.push((w.throughput.to_owned(), rate_text(run.rates.throughput), offered));
     if let Some(rate) = run.rates.output_tokens {
         tiles.push((w.output_tokens.to_owned(), format!("{}/s", number::plain(rate, 4)), String::new()));
     }
@@ -300,8 +300,8 @@ fn figures(page: &mut Page, run: &RunDocument, id: &str) {
     };
     page.pairs(&[
         (w.offered, run.rates.offered.map_or_else(|| w.closed_loop.to_owned(), |value| rate(Some(value)))),
-        (w.achieved, rate(Some(run.rates.achieved))),
-        (w.throughput, rate(Some(run.rates.throughput))),
+        (w.achieved, rate(run.rates.achieved)),
+        (w.throughput, rate(run.rates.throughput)),
         (w.goodput, rate(run.rates.goodput)),
         (w.output_tokens, rate(run.rates.output_tokens)),
     ]);
@@ -385,4 +385,9 @@ fn definitions(page: &mut Page, runs: &[RunDocument]) {
         .collect();
     page.table(&[w.metric, w.unit, w.definition], &rows, 9);
     page.end();
+}
+
+/// A rate per second, or the sign for nothing.
+fn rate_text(rate: Option<f64>) -> String {
+    rate.map_or_else(|| number::NONE.to_owned(), |rate| format!("{}/s", number::plain(rate, 4)))
 }

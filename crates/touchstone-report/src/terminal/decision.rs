@@ -236,7 +236,7 @@ fn foot(out: &mut String, document: &DecisionDocument, style: &Style) {
         format!("{} {}", w.catalog, clean(&document.catalog_date)),
         format!(
             "{} {} ({})",
-            w.sealed,
+            if document.seal.before_results { w.sealed } else { w.sealed_late },
             clean(&document.seal.sealed_at),
             number::short_digest(&document.seal.digest)
         ),

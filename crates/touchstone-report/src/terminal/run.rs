@@ -55,8 +55,8 @@ fn rates(out: &mut String, run: &RunDocument, style: &Style) {
     let rate = |value: f64| format!("{}/s", number::plain(value, 4));
     let mut rates = vec![
         (w.offered, run.rates.offered.map_or_else(|| w.closed_loop.to_owned(), rate)),
-        (w.achieved, rate(run.rates.achieved)),
-        (w.throughput, rate(run.rates.throughput)),
+        (w.achieved, run.rates.achieved.map_or_else(|| number::NONE.to_owned(), rate)),
+        (w.throughput, run.rates.throughput.map_or_else(|| number::NONE.to_owned(), rate)),
     ];
     rates.extend(run.rates.goodput.map(|value| (w.goodput, rate(value))));
     rates.extend(run.rates.output_tokens.map(|value| (w.output_tokens, rate(value))));

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use touchstone_engine::{EngineConfig, FaultPlan, Profile};
 use touchstone_load::{LoadPlan, Timeouts};
 use touchstone_model::unit::Millis;
-use touchstone_model::{Arrival, Family, Requirement, Severity, Target};
+use touchstone_model::{Arrival, Family, MetricId, Protocol, Requirement, Severity, Subject, Target};
 
 use super::Folder;
 use super::raw::{BenchFlags, EngineFlags};
@@ -106,9 +106,18 @@ pub(crate) struct BenchArgs {
 
 impl BenchArgs {
     pub(super) fn from_flags(flags: BenchFlags, out: Folder) -> Result<Self, Failure> {
-        refuse_unstated_load(&flags)?;
-        refuse_foreign_flags(&flags)?;
-        if flags.ca_file.is_some() && !flags.target.tls {
+        let target = flags.target.0.clone().map_err(|why| {
+            Failure::usage(format!("`--target`: {why}"))
+                .hint("as in `--target openai-chat=http://127.0.0.1:8000`")
+        })?;
+        if target.protocol == Protocol::Engine && Profile::builtin(&target.host).is_none() {
+            return Err(Failure::usage(format!("no engine profile is called `{}`", target.host))
+                .hint(format!("there are {}", Profile::builtin_names().join(", "))));
+        }
+        refuse_unstated_load(&flags, &target)?;
+        refuse_foreign_flags(&flags, &target)?;
+        refuse_foreign_limits(&flags, &target)?;
+        if flags.ca_file.is_some() && !target.tls {
             return Err(Failure::usage("`--ca-file` is given, but the target speaks no TLS")
                 .hint("write the address with `https://` (or `tls://`), or leave `--ca-file` out"));
         }
@@ -128,7 +137,7 @@ impl BenchArgs {
         let by_requests = flags.requests.is_some();
         let duration = flags.duration.unwrap_or(if by_requests { REQUESTS_DURATION } else { DURATION });
         let warm_up = flags.warm_up.unwrap_or(if by_requests { Millis(0.0) } else { WARM_UP });
-        let workload = match flags.target.protocol.family() {
+        let workload = match target.protocol.family() {
             Family::Inference => BenchWorkload::Inference {
                 model: flags.model,
                 input_tokens: flags.input_tokens.unwrap_or(128),
@@ -144,7 +153,7 @@ impl BenchArgs {
             Family::Queue => BenchWorkload::Queue { message_bytes: flags.message_bytes.unwrap_or(128) },
         };
         Ok(Self {
-            target: flags.target,
+            target,
             workload,
             arrival: flags.arrival.unwrap_or(ARRIVAL),
             duration,
@@ -189,8 +198,8 @@ impl BenchArgs {
 }
 
 /// A system that is not on this machine may be somebody else's: its load has to be the user's own words.
-fn refuse_unstated_load(flags: &BenchFlags) -> Result<(), Failure> {
-    if flags.target.is_loopback() {
+fn refuse_unstated_load(flags: &BenchFlags, target: &Target) -> Result<(), Failure> {
+    if target.is_loopback() {
         return Ok(());
     }
     let mut missing = Vec::new();
@@ -205,7 +214,7 @@ fn refuse_unstated_load(flags: &BenchFlags) -> Result<(), Failure> {
     }
     Err(Failure::usage(format!(
         "`{}` is not on this machine, so its load must be stated; missing: {}",
-        flags.target.authority(),
+        target.authority(),
         missing.join(" and ")
     ))
     .hint(
@@ -214,7 +223,7 @@ fn refuse_unstated_load(flags: &BenchFlags) -> Result<(), Failure> {
 }
 
 /// A flag that means nothing for the target would be ignored, and the run would not be what was asked for.
-fn refuse_foreign_flags(flags: &BenchFlags) -> Result<(), Failure> {
+fn refuse_foreign_flags(flags: &BenchFlags, target: &Target) -> Result<(), Failure> {
     use Family::{Cache, Inference, Queue};
     let given = [
         ("--model", Inference, flags.model.is_some()),
@@ -227,17 +236,33 @@ fn refuse_foreign_flags(flags: &BenchFlags) -> Result<(), Failure> {
         ("--pipeline", Cache, flags.pipeline.is_some()),
         ("--message-bytes", Queue, flags.message_bytes.is_some()),
     ];
-    let family = flags.target.protocol.family();
+    let family = target.protocol.family();
     match given.iter().find(|(_, own, given)| *given && *own != family) {
         None => Ok(()),
         Some((flag, own, _)) => {
-            let protocol = flags.target.protocol;
+            let protocol = target.protocol;
             Err(Failure::usage(format!(
                 "`{flag}` is for {own} targets, and `{protocol}` is a {family} protocol"
             ))
             .hint(format!("leave `{flag}` out, or load another target")))
         }
     }
+}
+
+/// A limit on what the target's family never shows could neither be met nor broken.
+fn refuse_foreign_limits(flags: &BenchFlags, target: &Target) -> Result<(), Failure> {
+    let family = target.protocol.family();
+    for slo in &flags.slo {
+        if let Subject::Metric(metric, _) = slo.subject
+            && !metric.families().contains(&family)
+        {
+            let known = MetricId::ALL.iter().filter(|known| known.families().contains(&family));
+            let known: Vec<&str> = known.map(|known| known.as_str()).collect();
+            return Err(Failure::usage(format!("`{slo}`: `{metric}` is not measured for {family} targets"))
+                .hint(format!("a limit can be on {}", known.join(", "))));
+        }
+    }
+    Ok(())
 }
 
 /// What `engine` was asked to do.

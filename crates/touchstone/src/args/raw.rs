@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use touchstone_load::Timeouts;
 use touchstone_model::scenario::{Candidate, Criterion};
 use touchstone_model::unit::{Growth, Millis};
-use touchstone_model::{Arrival, Requirement, Severity, Target};
+use touchstone_model::{Arrival, Requirement, Severity};
 
 use super::values::{self, Answer, Sink};
 
@@ -294,7 +294,7 @@ const OUTPUT: &str = "Output";
 pub(super) struct BenchFlags {
     /// What to load: openai-chat=URL, openai-completions=URL, resp=HOST:PORT, nats=HOST:PORT or engine=PROFILE
     #[arg(long, value_name = "PROTOCOL=ADDRESS", value_parser = values::target)]
-    pub(super) target: Target,
+    pub(super) target: values::TargetArg,
     /// When operations start: poisson:50/s, constant:50/s, closed:64 [default: closed:1]
     #[arg(long, value_name = "PROCESS", value_parser = values::arrival, help_heading = LOAD)]
     pub(super) arrival: Option<Arrival>,

@@ -104,8 +104,14 @@ pub(crate) fn arrival(text: &str) -> Result<Arrival, String> {
 }
 
 /// `openai-chat=http://127.0.0.1:8000`.
-pub(super) fn target(text: &str) -> Result<Target, String> {
-    text.parse().map_err(|error| flat(&error))
+/// A target as it was typed. Clap would repeat what it refuses, and an address may hold a password.
+#[derive(Debug, Clone)]
+pub(super) struct TargetArg(pub(super) Result<Target, String>);
+
+/// Reads a target; the error comes out in the second stage.
+#[expect(clippy::unnecessary_wraps, reason = "the form that clap asks for")]
+pub(super) fn target(text: &str) -> Result<TargetArg, String> {
+    Ok(TargetArg(text.parse().map_err(|error| flat(&error))))
 }
 
 /// `ttft.p99<=200ms`.
@@ -188,7 +194,7 @@ pub(super) fn candidate(text: &str) -> Result<Candidate, String> {
         return Err(format!("`{text}` is no candidate; {expected}"));
     };
     let (product, target) = match rest.split_once('@') {
-        Some((product, address)) => (product, Some(target(address)?)),
+        Some((product, address)) => (product, Some(target(address)?.0?)),
         None => (rest, None),
     };
     let (product, configuration) = match product.split_once(':') {

@@ -38,25 +38,39 @@ pub(crate) fn run(args: &BenchArgs, ui: &Ui) -> anyhow::Result<ExitCode> {
     };
     drop(engine);
     show(args, &benched, ui)?;
-    Ok(code(args, &benched.document))
+    Ok(code(args, &benched.document).combine(if is_recorded(&benched) {
+        ExitCode::Done
+    } else {
+        ExitCode::BrokenEvidence
+    }))
 }
 
 fn show(args: &BenchArgs, benched: &Benched, ui: &Ui) -> anyhow::Result<()> {
     let document = &benched.document;
     let data_taken = matches!(args.json, Some(Sink::Stdout));
     ui.summary(data_taken, |style| terminal::run_summary(document, style))?;
+    // First what scripts wait for: a page that cannot be written must not cost them the run.
+    if let Some(sink) = &args.json {
+        ui.json_to(sink, document)?;
+    }
     let page = args.html.clone().or_else(|| benched.dir.as_ref().map(|dir| dir.join("report.html")));
     if let Some(page) = page {
         ui::write_file(&page, html::run_report(std::slice::from_ref(document), ui.lang()).as_bytes())?;
         ui.note(&format!("report: {}", page.display()));
     }
     if let Some(dir) = &benched.dir {
-        ui.note(&format!("recorded: {}", dir.display()));
-    }
-    if let Some(sink) = &args.json {
-        ui.json_to(sink, document)?;
+        if is_recorded(benched) {
+            ui.note(&format!("recorded: {}", dir.display()));
+        } else {
+            ui.warning(&format!("the run could not be recorded in {}: see its findings", dir.display()));
+        }
     }
     Ok(())
+}
+
+/// Whether the run's document is where it should be.
+fn is_recorded(benched: &Benched) -> bool {
+    benched.dir.as_ref().is_none_or(|dir| dir.join(touchstone_records::store::RUN).is_file())
 }
 
 /// What the exit code says of a run.

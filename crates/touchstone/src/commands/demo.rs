@@ -1,6 +1,7 @@
 //! `touchstone demo`: the whole method on the embedded engines, and on Redis and NATS where they are on the machine.
 
 use std::net::TcpListener;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -119,7 +120,9 @@ impl Local {
                 ("resp=127.0.0.1:6379", format!("resp=127.0.0.1:{port}"))
             }
         };
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok();
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        // Ctrl-C at the terminal is for the load: the server has to answer until drain is over.
+        let child = command.process_group(0).spawn().ok();
         let Some(child) = child else {
             std::fs::remove_dir_all(&folder).ok();
             return None;

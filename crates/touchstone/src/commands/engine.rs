@@ -35,7 +35,8 @@ fn serve_engine(
 ) -> anyhow::Result<ExitCode> {
     let stop = Arc::new(AtomicBool::new(false));
     let handled = Arc::clone(&stop);
-    ctrlc::set_handler(move || handled.store(true, Ordering::Relaxed))
+    // An engine that was launched by a program ends with it: an interrupt is for the program, which drains first.
+    ctrlc::set_handler(move || handled.store(!until_stdin_closes, Ordering::Relaxed))
         .map_err(|error| Failure::usage("cannot watch for Ctrl-C").because(error))?;
     if until_stdin_closes {
         let closed = Arc::clone(&stop);

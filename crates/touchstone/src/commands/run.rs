@@ -1,7 +1,7 @@
 //! `touchstone run`: match, bench, decide, record, as one flow.
 
 use anyhow::Context as _;
-use touchstone_flow::decision::{decide_and_record, seal};
+use touchstone_flow::decision::{DecideError, decide_and_record, seal};
 use touchstone_flow::scenario::{Made, Matched, RunSettings, ScenarioFile, bench_all};
 use touchstone_report::terminal::match_table;
 use touchstone_runner::Control;
@@ -61,8 +61,13 @@ impl Flow<'_> {
             }
         }
         let decided =
-            decide_and_record(self.file, self.catalog, self.matched, self.out.root(), &[], ui.lang())
-                .map_err(|error| decide::explained(error, self.out))?;
+            match decide_and_record(self.file, self.catalog, self.matched, self.out.root(), &[], ui.lang()) {
+                Err(DecideError::NoRuns) if control.stopped() => {
+                    ui.note("interrupted before the first run: there is nothing to decide");
+                    return Ok(ExitCode::Interrupted);
+                }
+                decided => decided.map_err(|error| decide::explained(error, self.out))?,
+            };
         decide::show(&decided, json, ui)?;
         Ok(if control.stopped() { ExitCode::Interrupted } else { ExitCode::Done })
     }

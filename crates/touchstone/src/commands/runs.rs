@@ -98,16 +98,13 @@ fn list(store: &RunStore, json: bool, ui: &Ui) -> anyhow::Result<ExitCode> {
     ]);
     for entry in &entries {
         let (word, _) = state(&entry.state);
-        let validity = match (entry.valid, entry.simulated) {
-            (Some(false), _) => ", INVALID",
-            (_, Some(true)) => ", simulated",
-            _ => "",
-        };
+        let validity = if entry.valid == Some(false) { ", INVALID" } else { "" };
+        let simulated = if entry.simulated == Some(true) { ", simulated" } else { "" };
         let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
         table.row(vec![
             entry.id.clone(),
             text(&entry.started_at),
-            format!("{word}{validity}"),
+            format!("{word}{validity}{simulated}"),
             entry.level.map_or_else(|| "-".to_owned(), |level| level.to_string()),
             text(&entry.target),
             text(&entry.arrival),
@@ -125,7 +122,12 @@ fn show(store: &RunStore, id: &str, json: bool, ui: &Ui) -> anyhow::Result<ExitC
         Err(StoreError::Incomplete { .. }) => return show_incomplete(store, &run, json, ui),
         Err(error) => return Err(error.into()),
     }
-    Ok(ExitCode::Done)
+    if store.verify(&run)?.is_ok() {
+        return Ok(ExitCode::Done);
+    }
+    ui.warning(&format!("the files of run {run} were changed after it was made"));
+    ui.hint(&format!("`touchstone runs verify {run}` shows which"));
+    Ok(ExitCode::BrokenEvidence)
 }
 
 /// What is left of a run that was ended before its document was written.

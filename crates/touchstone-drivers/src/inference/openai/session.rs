@@ -306,7 +306,8 @@ impl OpenAiSession {
             origin,
             Phase::Headers,
             kind.map_or_else(|| format!("http-{status}"), str::to_owned),
-            message,
+            // Once more: a redirect may carry the key in its address.
+            self.shared.blot(message),
             advice,
         )
     }
