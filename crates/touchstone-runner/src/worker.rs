@@ -719,7 +719,9 @@ impl Worker {
         }
         self.counters.reconnects += 1;
         let asked_to_close = why.kind == "connection-close";
-        if link.active == 0 && !asked_to_close {
+        // Hanging up between operations is a peer's right; anything else is told though no operation failed by it.
+        let ordinary = asked_to_close || matches!(why.kind.as_str(), "closed" | "reset");
+        if link.active == 0 && !ordinary {
             shard.note_failure(why.clone());
         }
         if may_send_again && link.reused && self.send_unanswered_again(index, shard) {

@@ -59,12 +59,10 @@ fn nothing_listens() {
 }
 
 #[test]
-fn a_name_that_does_not_resolve_is_bad_input() {
-    let context = context();
-    let done =
-        run(&context, &format!("bench --target openai-chat=http://nowhere.invalid:8000 {LOAD} --json -"));
-    assert_eq!((done.code(), done.stdout.as_str()), (Some(2), ""), "{}", done.snapshot());
-    assert!(done.stderr.contains("nowhere.invalid") && done.stderr.contains("host name"), "{}", done.stderr);
+fn a_name_that_does_not_resolve() {
+    let target = "openai-chat=http://nowhere.invalid:8000";
+    let benched = all_fail(target, "", ("dns", Origin::Network, Phase::Connect));
+    assert!(benched.error("dns").message.contains("nowhere.invalid"), "{}", benched.told());
 }
 
 #[test]
