@@ -170,6 +170,8 @@ pub fn expand(catalog: &Catalog, scenario: &Scenario) -> Result<Vec<Candidate>, 
                         target: None,
                         model: None,
                         price: None,
+                        api_key_env: None,
+                        ca_file: None,
                         reversible: None,
                     });
                 }

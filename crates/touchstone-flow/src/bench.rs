@@ -166,6 +166,21 @@ pub enum BenchError {
     /// The run cannot be stored.
     #[error("the run cannot be stored")]
     Store(#[from] StoreError),
+    /// The variable that should hold the key is not set.
+    #[error("the environment variable `{variable}`, which should hold the key, is not set or empty")]
+    NoKey {
+        /// The variable.
+        variable: String,
+    },
+    /// The file with certificates cannot be read.
+    #[error("the certificates in `{path}` cannot be read")]
+    Certificates {
+        /// The file.
+        path: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
     /// Loading all keys before the run would write very much.
     #[error(
         "loading {keys} keys of {value_bytes} bytes before the run would write about {gib:.1} GiB; at most {MAX_PRELOAD_GIB} GiB are loaded"

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use touchstone_catalog::Catalog;
 use touchstone_catalog::matching::{self, CandidateMatch, MatchError};
+use touchstone_drivers::Secret;
 use touchstone_load::LoadPlan;
 use touchstone_model::scenario::Candidate;
 use touchstone_model::{Protocol, Scenario, Target};
@@ -219,14 +220,16 @@ fn bench_one(
         (CANDIDATE_LABEL.to_owned(), one.candidate.name.clone().into()),
         (REPEAT_LABEL.to_owned(), repeat.into()),
     ]);
+    let unusable = |source| ScenarioError::Bench { candidate: one.candidate.name.clone(), source };
+    let (api_key, ca_pem) = credentials(&one.candidate).map_err(unusable)?;
     let request = BenchRequest {
         target: engine.as_ref().map_or_else(|| target.clone(), |engine| engine.target.clone()),
         model: one.candidate.model.clone(),
         plan: plan(&file.scenario, repeat),
         payload: payload(&file.scenario),
-        ca_pem: None,
+        ca_pem,
         headers: Vec::new(),
-        api_key: None,
+        api_key,
         probe_ceiling: repeat == 1,
         store: Some(store_root(&settings.out)),
         labels,
@@ -234,6 +237,25 @@ fn bench_one(
     // Failures that end one run say nothing about the next.
     bench(&request, observer, &control.child())
         .map_err(|source| ScenarioError::Bench { candidate: one.candidate.name.clone(), source })
+}
+
+/// A candidate's key and certificates, from where the scenario says they are.
+fn credentials(candidate: &Candidate) -> Result<(Option<Secret>, Option<Vec<u8>>), BenchError> {
+    let api_key = match &candidate.api_key_env {
+        Some(variable) => {
+            let value = std::env::var(variable).ok().filter(|value| !value.trim().is_empty());
+            let value = value.ok_or_else(|| BenchError::NoKey { variable: variable.clone() })?;
+            Some(Secret::new(value.trim()))
+        }
+        None => None,
+    };
+    let ca_pem = match &candidate.ca_file {
+        Some(path) => Some(
+            std::fs::read(path).map_err(|source| BenchError::Certificates { path: path.clone(), source })?,
+        ),
+        None => None,
+    };
+    Ok((api_key, ca_pem))
 }
 
 /// Total time of a scenario's runs at most, s: (warm-up + duration + drain) of each.

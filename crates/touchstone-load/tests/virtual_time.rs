@@ -411,3 +411,115 @@ fn a_limit_is_found_at_the_first_look_after_it_breaks() {
         expected.map(|(ms, op, kind): (u64, usize, &str)| (ms, ops[op].token, kind.to_owned()))
     );
 }
+
+#[test]
+fn a_number_of_requests_with_a_warm_up_rates_the_window_only() {
+    let mut limited = plan("constant:100/s", 1_000);
+    limited.warm_up_ns = SECOND / 5;
+    limited.requests = Some(60);
+    let document = serve(&limited, Family::Cache, || SECOND / 1_000);
+    assert_eq!((document.counts.warm_up, document.counts.intended), (20, 40));
+    let throughput = document.rates.throughput.unwrap();
+    assert!((throughput - 100.0).abs() < 5.0, "{throughput}");
+    assert_eq!(document.blocks.iter().map(|block| block.intended).sum::<u64>(), 40);
+}
+
+#[test]
+fn a_late_generator_is_called_late_though_no_latency_was_observed() {
+    let mut late = plan("constant:1000/s", 2);
+    late.warm_up_ns = 0;
+    late.drain_ns = SECOND / 10;
+    let plan = Arc::new(late);
+    let mut shard = Shard::new(Arc::clone(&plan), traits(Family::Cache), 0, 0);
+    let mut now = 0;
+    let mut ended = Vec::new();
+    while !shard.is_over(now) {
+        now += 200 * MS;
+        shard.pull_due(now);
+        // One in fifty is answered: the median of e2e stands at infinity.
+        while let Some(op) = shard.begin(now) {
+            shard.sent(op.token, now);
+            if op.index % 50 == 0 {
+                let done = SessionEvent::Done { op: op.token, answer: Answer::default() };
+                shard.receive(&mut vec![done], now + MS, &mut ended);
+            }
+        }
+    }
+    let result = shard.finish(now).0;
+    let document = summarise(&plan, traits(Family::Cache), &result, context());
+    assert!(!document.valid);
+    assert!(
+        document.findings.iter().any(|finding| finding.code == FindingCode::GeneratorLate),
+        "{:?}",
+        document.findings
+    );
+}
+
+#[test]
+fn a_schedule_that_cannot_be_walked_ends_with_drain_and_says_so() {
+    let mut huge = plan("constant:50M/s", 2);
+    (huge.warm_up_ns, huge.drain_ns) = (0, SECOND);
+    let plan = Arc::new(huge);
+    let mut shard = Shard::new(Arc::clone(&plan), traits(Family::Cache), 0, 0);
+    let mut now = 0;
+    let mut rounds = 0;
+    while !shard.is_over(now) {
+        now += 100 * MS;
+        shard.pull_due(now);
+        rounds += 1;
+        assert!(rounds <= 30, "the run outlives its length");
+    }
+    let result = shard.finish(now).0;
+    let document = summarise(&plan, traits(Family::Cache), &result, context());
+    assert!(
+        document.findings.iter().any(|finding| finding.code == FindingCode::GeneratorLate),
+        "{:?}",
+        document.findings
+    );
+}
+
+#[test]
+fn token_metrics_are_null_when_some_answers_do_not_tell_their_chunks() {
+    let mut two = plan("constant:2/s", 1);
+    two.warm_up_ns = 0;
+    let plan = Arc::new(two);
+    let mut shard = Shard::new(Arc::clone(&plan), traits(Family::Inference), 0, 0);
+    shard.pull_due(SECOND);
+    let ops = [shard.begin(SECOND).unwrap(), shard.begin(SECOND).unwrap()];
+    let mut ended = Vec::new();
+    // Two chunks each; the first answer has two tokens (so one a chunk), the second four (so nobody knows).
+    for (op, total) in ops.into_iter().zip([2, 4]) {
+        for ms in [10, 30] {
+            let content = SessionEvent::Content { op: op.token, tokens: None, reasoning: false };
+            shard.receive(&mut vec![content], SECOND + ms * MS, &mut ended);
+        }
+        let answer = Answer { output_tokens: Some(total), ..Answer::default() };
+        shard.receive(&mut vec![SessionEvent::Done { op: op.token, answer }], SECOND + 31 * MS, &mut ended);
+    }
+    let result = shard.finish(2 * SECOND).0;
+    let document = summarise(&plan, traits(Family::Inference), &result, context());
+    for metric in [MetricId::Itl, MetricId::Tpot] {
+        assert!(!document.metrics.contains_key(&metric), "{metric} would speak for half of the answers");
+    }
+    assert!(document.metrics.contains_key(&MetricId::Icl));
+    assert!(document.findings.iter().any(|finding| finding.code == FindingCode::TokensUnknown));
+}
+
+#[test]
+fn a_closed_loop_pauses_after_failures() {
+    let mut closed = plan("closed:1", 1);
+    closed.warm_up_ns = 0;
+    let plan = Arc::new(closed);
+    let mut shard = Shard::new(plan, traits(Family::Cache), 0, 0);
+    let mut starts = 0;
+    let mut now = 0;
+    while now < SECOND {
+        shard.pull_due(now);
+        while let Some(op) = shard.begin(now) {
+            starts += 1;
+            shard.fail(op.token, Failure::new(Origin::Network, Phase::Connect, "refused", "", ""), now);
+        }
+        now = shard.next_due().unwrap_or(SECOND).max(now + 1);
+    }
+    assert!((90..=101).contains(&starts), "{starts} attempts in a second");
+}

@@ -493,6 +493,12 @@ pub struct Candidate {
     /// What it costs, as in `2.50USD/h`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<UsdPerHour>,
+    /// The environment variable that holds the target's key, password or token; never recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_key_env: Option<String>,
+    /// The file with certificates (PEM) to trust for the target's TLS, instead of the built-in ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<String>,
     /// Whether going back on this choice is easy; preferred in a toss-up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reversible: Option<bool>,

@@ -213,6 +213,8 @@ pub(super) fn candidate(text: &str) -> Result<Candidate, String> {
         target,
         model: None,
         price: None,
+        api_key_env: None,
+        ca_file: None,
         reversible: None,
     })
 }

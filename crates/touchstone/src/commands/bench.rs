@@ -113,6 +113,9 @@ fn request(args: &BenchArgs) -> anyhow::Result<BenchRequest> {
                 Failure::usage(format!("the environment variable `{variable}` is not set"))
                     .hint(format!("set it, as in `export {variable}=...`, or leave --api-key-env out"))
             })?;
+            if value.trim().is_empty() {
+                return Err(Failure::usage(format!("the environment variable `{variable}` is empty")).into());
+            }
             Some(Secret::new(value.trim()))
         }
         None => None,

@@ -63,6 +63,37 @@ fn parameter<'a>(run: &'a RunDocument, name: &str) -> &'a Value {
     &run.workload.parameters[name]
 }
 
+#[test]
+fn a_candidate_that_cannot_be_measured_leaves_the_others() {
+    let context = context();
+    let keyless = "  - {name: keyless, product: llama-cpp, target: 'openai-chat=http://127.0.0.1:9', api_key_env: NOT_SET_HERE}\n";
+    let text = FAST.replace("  - {name: kserve", &format!("{keyless}  - {{name: kserve"));
+    scenario(&context, &text);
+    let done = run(&context, "run s.yaml --repeats 1");
+    assert_eq!(done.code(), Some(0), "{}", done.snapshot());
+    assert!(
+        done.stderr.contains("`keyless` cannot be measured") && done.stderr.contains("NOT_SET_HERE"),
+        "{}",
+        done.stderr
+    );
+    assert_eq!(runs(&context).len(), 2, "{}", done.snapshot());
+    let document = decision(&record_dir(&context));
+    // It could have been the best: nobody knows.
+    assert_eq!(document.verdict.word, Word::InsufficientEvidence, "{:?}", document.verdict);
+}
+
+#[test]
+fn a_seal_made_after_the_runs_is_called_so() {
+    let (context, _) = recorded("en");
+    fs::remove_dir_all(context.path(".touchstone/seals")).unwrap();
+    // The clock of records has whole seconds.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    let done = run(&context, "decide s.yaml --json -");
+    let document: DecisionDocument = serde_json::from_str(&done.stdout).unwrap();
+    assert!(!document.seal.before_results, "{:?}", document.seal);
+    assert!(done.stderr.contains("SEALED ONLY AFTER RESULTS"), "{}", done.stderr);
+}
+
 /// A context in which the fast scenario was run, with what the command printed.
 fn recorded(lang: &str) -> (TestContext, Finished) {
     let context = context();

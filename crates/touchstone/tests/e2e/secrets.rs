@@ -56,6 +56,22 @@ fn a_key_that_the_server_repeats_is_blotted_out() {
 }
 
 #[test]
+fn a_word_of_a_header_that_the_server_repeats_alone_is_blotted_out() {
+    const TOKEN: &str = "hdr-secret-98765";
+    let body = format!(r#"{{"error":{{"message":"Incorrect API key provided: {TOKEN}"}}}}"#);
+    let answer = format!("HTTP/1.1 401 Unauthorized\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let stub = TcpStub::start(vec![Step::read_head(), Step::send(&answer), Step::Repeat]).unwrap();
+    let context = context();
+    let target = format!("openai-chat=http://{}", stub.addr());
+    let header = format!("Authorization: Bearer {TOKEN}");
+    let mut words = vec!["bench", "--target", &target, "--header", &header, "--model", "m", "--json", "-"];
+    words.extend(LOAD.split_whitespace());
+    let done = context.run(words).unwrap();
+    assert_eq!(done.code(), Some(1), "{}", done.snapshot());
+    check_silence(&context, &done, &[TOKEN]);
+}
+
+#[test]
 fn passwords_and_tokens_of_caches_and_queues_are_blotted_out() {
     for (protocol, greeting, answer) in [
         ("resp", "", format!("-WRONGPASS invalid password {KEY}\r\n")),
