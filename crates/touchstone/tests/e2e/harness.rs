@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -13,7 +14,7 @@ use touchstone_testkit::{Finished, Running, TestContext};
 /// After so long a command is said to hang.
 const LIMIT: Duration = Duration::from_secs(90);
 /// How often a run is repeated whose generator was late because the machine was busy with the other tests.
-const TRIES: usize = 6;
+pub(crate) const TRIES: usize = 6;
 
 /// A fresh folder with the binary.
 pub(crate) fn context() -> TestContext {
@@ -107,9 +108,16 @@ pub(crate) fn bench(context: &TestContext, target: &str, flags: &str) -> Benched
     Benched::of(context, context.run(bench_line(target, flags)).unwrap())
 }
 
+/// Tests that need a generator on time do not measure at the same time as each other.
+pub(crate) fn measuring() -> MutexGuard<'static, ()> {
+    static MEASURING: Mutex<()> = Mutex::new(());
+    MEASURING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Benches until the generator kept its schedule. Only lateness of the generator is forgiven, and only a few times:
 /// the tests share two cores.
 pub(crate) fn valid_bench(context: &TestContext, target: &str, flags: &str) -> Benched {
+    let _alone = measuring();
     let mut benched = bench(context, target, flags);
     for _ in 1..TRIES {
         let invalid = |finding: &&touchstone_model::Finding| finding.severity == Severity::Invalid;
