@@ -11,7 +11,8 @@ pub(crate) enum ExitCode {
     RunFailed,
     /// An input file, an argument or the machine's set-up does not allow what was asked for.
     BadInput,
-    /// An SLO or a gate that was asked for was not met, or a finding reached `--fail-on`.
+    /// An SLO that was asked for was not met, or could not be shown to be met with the confidence asked for; or a finding
+    /// reached `--fail-on`.
     NotMet,
     /// Stored evidence is missing, changed or unreadable.
     BrokenEvidence,
@@ -53,7 +54,7 @@ impl ExitCode {
                 "an input file, an argument or the machine's set-up does not allow what was asked for"
             }
             ExitCode::NotMet => {
-                "an SLO or a gate that was asked for was not met, or a finding reached `--fail-on`"
+                "an SLO that was asked for was not met or could not be shown to be met, or a finding reached `--fail-on`"
             }
             ExitCode::BrokenEvidence => "stored evidence is missing, changed or unreadable",
             ExitCode::Interrupted => "the command was interrupted; what was measured until then was reported",
