@@ -227,4 +227,8 @@ pub trait Sink: fmt::Debug + Send {
     fn open(&mut self, out: &mut Vec<u8>);
     /// Takes received bytes and appends the answers.
     fn receive(&mut self, bytes: &[u8], out: &mut Vec<u8>);
+    /// Appends what other connections have for this one, such as messages for a subscriber.
+    fn pending(&mut self, out: &mut Vec<u8>) {
+        let _ = out;
+    }
 }

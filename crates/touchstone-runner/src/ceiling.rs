@@ -117,6 +117,14 @@ fn serve(listener: &Listener, first: Box<dyn Sink>, driver: &dyn Driver, stop: &
                 *slot = None;
             }
         }
+        for slot in &mut peers {
+            if let Some((conn, sink)) = slot {
+                sink.pending(conn.out());
+                if conn.has_pending() && conn.write_pending().is_err() {
+                    *slot = None;
+                }
+            }
+        }
     }
 }
 

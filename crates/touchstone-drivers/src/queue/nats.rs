@@ -12,18 +12,18 @@
 //! (u32), sequence number of that producer (u64), operation number (u64). The rest is incompressible filling.
 //! Messages of other runs are passed over. Limits: 1 MiB per protocol line; message bodies are not kept.
 //!
-//! What it deliberately does not do: JetStream, the TLS upgrade after INFO, clusters' other servers; and there is no
-//! sink, because publisher and consumer are different connections and a [`touchstone_load::Sink`] is one.
+//! What it deliberately does not do: JetStream, the TLS upgrade after INFO, clusters' other servers.
 
 mod frame;
 mod session;
+mod sink;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use touchstone_load::{Connections, Driver, Session};
+use touchstone_load::{Connections, Driver, Session, Sink};
 use touchstone_model::{Family, MetricId};
 use touchstone_stats::rng::Rng;
 use touchstone_workload::payload::Values;
@@ -81,6 +81,8 @@ struct Shared {
     filling: Values,
     /// The CONNECT line.
     connect: Vec<u8>,
+    /// What the sinks share.
+    hub: Arc<sink::Hub>,
 }
 
 impl fmt::Debug for Shared {
@@ -150,6 +152,7 @@ impl Nats {
             tag: Rng::keyed(0, options.run.as_bytes(), 0).next_u64() as u32,
             filling: Values::new(options.seed, options.message_bytes as usize - STAMP_BYTES),
             connect: format!("CONNECT {connect}\r\n").into_bytes(),
+            hub: Arc::default(),
             options,
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -167,6 +170,10 @@ fn publish_line(subject: &str, message_bytes: u32) -> Vec<u8> {
 impl Driver for Nats {
     fn family(&self) -> Family {
         Family::Queue
+    }
+
+    fn sink(&self) -> Option<Box<dyn Sink>> {
+        Some(Box::new(sink::NatsSink::new(Arc::clone(&self.shared.hub))))
     }
 
     fn connections(&self) -> Connections {
