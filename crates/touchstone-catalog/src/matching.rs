@@ -11,7 +11,8 @@ use touchstone_model::run::Outcome;
 use touchstone_model::scenario::{Candidate, Candidates};
 use touchstone_model::unit::Unit;
 use touchstone_model::{
-    CapabilityId, Comparison, DocumentError, Family, Level, Quantity, Requirement, Scenario, Subject,
+    CapabilityId, Comparison, DocumentError, Family, Level, Protocol, Quantity, Requirement, Scenario,
+    Subject,
 };
 
 use crate::catalog::Catalog;
@@ -105,6 +106,18 @@ pub enum MatchError {
         /// The scenario's family.
         asked: Family,
     },
+    /// Touchstone cannot load the product over the target's protocol: the figures would be another product's.
+    #[error("candidate `{candidate}`: `{product}` cannot be loaded over `{protocol}`")]
+    Protocol {
+        /// The candidate.
+        candidate: String,
+        /// The product.
+        product: String,
+        /// The target's protocol.
+        protocol: Protocol,
+        /// The protocols over which the product can be loaded; may be empty.
+        known: Vec<Protocol>,
+    },
 }
 
 fn did_you_mean(nearest: &Option<String>) -> String {
@@ -126,6 +139,13 @@ impl MatchError {
             MatchError::Family { .. } => {
                 "change `family`, or name a product of the scenario's family".to_owned()
             }
+            MatchError::Protocol { known, .. } if known.is_empty() => {
+                "Touchstone has no driver for it yet: leave `target` out, and it is matched by its claims only".to_owned()
+            }
+            MatchError::Protocol { known, .. } => {
+                let known: Vec<&str> = known.iter().map(|protocol| protocol.as_str()).collect();
+                format!("expected a target with one of {}", known.join(", "))
+            }
         }
     }
 
@@ -141,7 +161,8 @@ impl MatchError {
 /// `<product>` where the product has one configuration and `<product>-<configuration>` otherwise.
 ///
 /// # Errors
-/// When a listed candidate names a product or configuration that the catalog does not have.
+/// When a listed candidate names a product or configuration that the catalog does not have, or a target that the
+/// product cannot be loaded over.
 pub fn expand(catalog: &Catalog, scenario: &Scenario) -> Result<Vec<Candidate>, MatchError> {
     match &scenario.candidates {
         Candidates::List(list) => {
@@ -193,7 +214,8 @@ pub fn match_scenario(catalog: &Catalog, scenario: &Scenario) -> Result<Vec<Cand
 /// Matches one candidate.
 ///
 /// # Errors
-/// When the candidate names a product or configuration that the catalog does not have.
+/// When the candidate names a product or configuration that the catalog does not have, or a target that the product
+/// cannot be loaded over.
 pub fn match_candidate(
     catalog: &Catalog,
     scenario: &Scenario,
@@ -250,6 +272,16 @@ fn resolve<'a>(
             asked: scenario.family,
         });
     }
+    if let Some(target) = &candidate.target
+        && !loadable(product, target.protocol)
+    {
+        return Err(MatchError::Protocol {
+            candidate: candidate.name.clone(),
+            product: product.id.clone(),
+            protocol: target.protocol,
+            known: product.protocols.clone(),
+        });
+    }
     let id = candidate.configuration.as_deref();
     let Some(configuration) = product.configuration(id) else {
         let known = || product.configurations.iter().map(|configuration| configuration.id.as_str());
@@ -263,6 +295,17 @@ fn resolve<'a>(
         });
     };
     Ok((product, configuration))
+}
+
+/// Whether the product speaks the protocol. The embedded engine is spoken to by OpenAI chat completions, and simulates
+/// what the profile says: it may stand for any inference engine.
+fn loadable(product: &Product, protocol: Protocol) -> bool {
+    match protocol {
+        Protocol::Engine => {
+            product.family == Family::Inference || product.serves.contains(&Family::Inference)
+        }
+        protocol => product.protocols.contains(&protocol),
+    }
 }
 
 /// Requirements that follow from the workload and the constraints, with the field they follow from.

@@ -314,6 +314,9 @@ fn mistyped_candidates_get_a_suggestion() {
     assert!(configuration.to_string().contains("did you mean `file-r"), "{configuration}");
     let family = error("{name: a, product: vllm}");
     assert!(matches!(family, MatchError::Family { asked: Family::Queue, .. }), "{family}");
+    let target = error("{name: a, product: jetstream, target: \"nats=127.0.0.1:4222\"}");
+    assert!(matches!(target, MatchError::Protocol { .. }), "{target}");
+    assert!(target.hint().contains("leave `target` out"), "{}", target.hint());
     let document = family.into_document_error("events.yaml");
     assert!(document.to_string().starts_with("events.yaml: candidate `a`"), "{document}");
 }

@@ -7,7 +7,7 @@ use touchstone_model::MetricId;
 use touchstone_model::decision::{Flip, GateKind, NextMeasurement};
 use touchstone_model::run::Outcome;
 use touchstone_model::scenario::Criterion;
-use touchstone_model::unit::significant;
+use touchstone_model::unit::share;
 
 use crate::compare::Entry;
 use crate::judged::Judged;
@@ -108,7 +108,7 @@ pub(crate) fn next_measurements(
                 }
                 let probability = switched as f64 / rows.len() as f64;
                 let (name, metric) = (entry.name, criterion.metric);
-                let shown = significant(probability, 2);
+                let shown = share(probability);
                 proposals.push(NextMeasurement {
                     candidate: name.to_owned(),
                     subject: metric.to_string(),

@@ -6,7 +6,7 @@ use touchstone_model::decision::{
     Flip, GateKind, NextMeasurement, Ranking, Statement, Status, Verdict, Word,
 };
 use touchstone_model::run::Outcome;
-use touchstone_model::unit::significant;
+use touchstone_model::unit::{share, significant};
 use touchstone_model::{Quantity, Scenario, Subject};
 
 use crate::Context;
@@ -238,16 +238,11 @@ fn ranking(
         let list = |word: &str| -> String {
             let part = |&j: &usize| {
                 let (wins, robust) = (table.pairwise[i][j], table.robust[i][j]);
-                format!(
-                    "`{}` {} ({word} {})",
-                    table.contenders[j],
-                    significant(wins, 3),
-                    significant(robust, 3)
-                )
+                format!("`{}` {} ({word} {})", table.contenders[j], share(wins), share(robust))
             };
             rivals.iter().map(part).collect::<Vec<_>>().join(", ")
         };
-        let first = significant(table.acceptability[i][0], 3);
+        let first = share(table.acceptability[i][0]);
         let regret = significant(table.regret_p95[i], 2);
         let text = Text::new(
             format!(

@@ -17,7 +17,7 @@
 
 use touchstone_model::decision::{Ranking, Status, Verdict, Word};
 use touchstone_model::run::Outcome;
-use touchstone_model::unit::significant;
+use touchstone_model::unit::share;
 
 use crate::compare::{Class, Entry, leader, pairwise};
 use crate::judged::Judged;
@@ -249,7 +249,7 @@ fn won(case: Case<'_>, word: Word, lead: usize, rivals: &[usize], standings: &[S
         );
     };
     let other = case.ranked[rival].name();
-    let (wins, robust) = (significant(standing.pairwise, 3), significant(standing.robust, 3));
+    let (wins, robust) = (share(standing.pairwise), share(standing.robust));
     if word == Word::Clear {
         Text::new(
             format!(
@@ -285,10 +285,10 @@ fn toss_up(
     let chosen = case.ranked[reversible.unwrap_or(lead)].name();
     let start = match closest(rivals, standings) {
         Some((rival, standing)) if case.has_criteria => {
-            let (other, wins) = (case.ranked[rival].name(), significant(standing.pairwise, 3));
+            let (other, wins) = (case.ranked[rival].name(), share(standing.pairwise));
             Text::new(
-                format!("`{name}` wins against `{other}` in only {wins} of the draws, below 0.75"),
-                format!("`{name}` 胜过 `{other}` 的比例仅为 {wins}，低于 0.75"),
+                format!("`{name}` wins against `{other}` in only {wins} of the draws, below 75%"),
+                format!("`{name}` 胜过 `{other}` 的比例仅为 {wins}，低于 75%"),
             )
         }
         _ => Text::new(

@@ -187,7 +187,8 @@ fn operations(
     found: &mut Vec<Finding>,
 ) {
     let counts = &document.counts;
-    if counts.intended == 0 {
+    // A target that never answered may leave no measured window at all: its errors say more than the empty window.
+    if counts.intended == 0 && (aggregate.sums.completed_all > 0 || document.errors.is_empty()) {
         found.push(Finding::new(
             FindingCode::NoMeasuredOperations,
             "no operation was intended in the measured window",
@@ -200,7 +201,11 @@ fn operations(
             match first {
                 Some(error) => format!(
                     "all {} operations failed; first: {} ({}, {}): {}",
-                    counts.intended, error.kind, error.origin, error.phase, error.message
+                    counts.intended.max(aggregate.sums.failed_all),
+                    error.kind,
+                    error.origin,
+                    error.phase,
+                    error.message
                 ),
                 None => format!("none of {} operations ended", counts.intended),
             },

@@ -87,7 +87,7 @@ findings! {
     GeneratorRealtime, "generator-realtime", Note, "the machine was crowded and the generator ran with real-time priority";
     LoadNotReached, "load-not-reached", Warning, "fewer operations were sent than the schedule intended";
     NoMeasuredOperations, "no-measured-operations", Invalid, "no operation was intended in the measured window";
-    TargetFailed, "target-failed", Invalid, "the target failed the run: most operations failed, or it stopped answering before the end";
+    TargetFailed, "target-failed", Warning, "the target failed the run: most operations failed, or it stopped answering before the end; the run stands as evidence of that";
     AllFailed, "all-failed", Invalid, "every operation of the measured window failed";
     Errors, "errors", Warning, "some operations failed";
     TooManyErrors, "too-many-errors", Invalid, "the run was stopped because --max-errors was reached";

@@ -243,6 +243,23 @@ pub fn significant(value: f64, digits: usize) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
+/// A share of one as per cent. What is not quite all, or not quite nothing, is not rounded to it.
+///
+/// ```
+/// # use touchstone_model::unit::share;
+/// assert_eq!((share(0.9999), share(0.948), share(1.0)), (">99.9%".to_owned(), "94.8%".to_owned(), "100%".to_owned()));
+/// ```
+#[must_use]
+pub fn share(value: f64) -> String {
+    if value > 0.999 && value < 1.0 {
+        ">99.9%".to_owned()
+    } else if value > 0.0 && value < 0.001 {
+        "<0.1%".to_owned()
+    } else {
+        format!("{}%", significant(value * 100.0, 3))
+    }
+}
+
 impl Quantity {
     /// The scale in which a person would write this value: the text of the unit and its factor to the canonical one.
     fn natural_scale(self) -> (&'static str, f64) {

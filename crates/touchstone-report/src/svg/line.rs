@@ -163,16 +163,15 @@ impl LineChart {
             draw(&mut canvas, series, &x, &y);
         }
         for reference in self.references.iter().filter(|reference| reference.value.is_finite()) {
-            let level = y.put(reference.value);
-            canvas.line((LEFT, level), (right, level), LIMIT, "stroke-width:1.2;stroke-dasharray:5 3");
-            canvas.put(
-                &reference.label,
-                LEFT + 5.0,
-                level - 4.0,
-                Anchor::Start,
-                LIMIT,
-                "font-size:11px;font-weight:600",
-            );
+            // A line at the edge would be read as a limit that the data nearly reach: off the scale there is a label.
+            let (label, level) = if reference.value > y.to {
+                (&format!("{} ↑", reference.label), y.end + 10.0)
+            } else {
+                let level = y.put(reference.value);
+                canvas.line((LEFT, level), (right, level), LIMIT, "stroke-width:1.2;stroke-dasharray:5 3");
+                (&reference.label, level - 4.0)
+            };
+            canvas.put(label, LEFT + 5.0, level, Anchor::Start, LIMIT, "font-size:11px;font-weight:600");
         }
         if !self.legend {
             self.label_ends(&mut canvas, &y, right);
@@ -208,7 +207,7 @@ impl LineChart {
 
     fn y_map(&self, top: f64, bottom: f64) -> Option<Map> {
         let greatest = self.finite().map(|(_, y)| y).reduce(f64::max)?;
-        // A limit far above the data would flatten them: it is left at the edge instead.
+        // A limit far above the data would flatten them: it is off the scale instead.
         let near =
             self.references.iter().map(|reference| reference.value).filter(|value| *value <= greatest * 3.0);
         let needed = near.fold(greatest, f64::max);
@@ -359,6 +358,16 @@ mod tests {
     #[test]
     fn a_small_chart_is_what_it_was() {
         insta::assert_snapshot!(chart().render());
+    }
+
+    #[test]
+    fn a_limit_off_the_scale_is_a_label_and_no_line() {
+        let mut chart = chart();
+        let dashed = |svg: &str| svg.matches("stroke-dasharray:5 3").count();
+        assert_eq!(dashed(&chart.render()), 1);
+        chart.references[0] = Reference { value: 600.0, label: "<= 600 ms".into() };
+        let svg = chart.render();
+        assert!(dashed(&svg) == 0 && svg.contains("600 ms ↑"), "{svg}");
     }
 
     #[test]

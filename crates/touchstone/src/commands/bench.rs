@@ -7,7 +7,7 @@ use touchstone_drivers::Secret;
 use touchstone_flow::bench::{BenchRequest, Benched, Payload, bench};
 use touchstone_flow::launch;
 use touchstone_model::run::Outcome;
-use touchstone_model::{Protocol, RunDocument, Severity};
+use touchstone_model::{FindingCode, Protocol, RunDocument, Severity};
 use touchstone_report::{html, terminal};
 
 use super::watch::{Watcher, control_by_ctrl_c};
@@ -75,15 +75,16 @@ fn is_recorded(benched: &Benched) -> bool {
 
 /// What the exit code says of a run.
 fn code(args: &BenchArgs, document: &RunDocument) -> ExitCode {
-    let too_many =
-        document.findings.iter().any(|finding| finding.code == touchstone_model::FindingCode::TooManyErrors);
-    let interrupted = document.interrupted && !too_many;
+    let found = |code| document.findings.iter().any(|finding| finding.code == code);
+    let interrupted = document.interrupted && !found(FindingCode::TooManyErrors);
+    // Its figures are evidence against the target, but the run did not do what it was asked to.
+    let failed = !document.valid || found(FindingCode::TargetFailed);
     // A limit that cannot be shown to hold was not met: the run was asked to show it.
     let met = document.slo.iter().all(|slo| slo.outcome == Outcome::Pass);
     let reached = |severity: Severity| document.worst_finding().is_some_and(|worst| worst >= severity);
     ExitCode::all([
         if interrupted { ExitCode::Interrupted } else { ExitCode::Done },
-        if document.valid { ExitCode::Done } else { ExitCode::RunFailed },
+        if failed { ExitCode::RunFailed } else { ExitCode::Done },
         if met { ExitCode::Done } else { ExitCode::NotMet },
         if args.fail_on.is_some_and(reached) { ExitCode::NotMet } else { ExitCode::Done },
     ])
