@@ -38,7 +38,7 @@ fn two_criteria_and_two_candidates_have_a_closed_form() {
     assert_eq!(ranking.draws, 8000);
     assert_eq!(document.verdict.word, Word::TossUp);
     assert_eq!(document.verdict.candidate.as_deref(), Some("a"));
-    assert!(document.verdict.reason.contains("below 0.75"));
+    assert!(document.verdict.reason.contains("below 75%"));
 }
 
 #[test]
