@@ -211,12 +211,26 @@ fn operations(
             },
             first.map_or("raise --drain, or lower the load", |error| error.advice.as_str()),
         ));
-    } else if let Some(message) = target_failed(document) {
-        found.push(Finding::new(
-            FindingCode::TargetFailed,
-            message,
-            document.errors.first().map_or("raise --drain, or lower the load", |error| error.advice.as_str()),
-        ));
+    } else if let Some(message) = failed_run(document) {
+        let own = document
+            .errors
+            .iter()
+            .find(|error| error.measured > 0 && !error.origin.is_beyond_the_generator());
+        found.push(match own {
+            Some(own) => Finding::new(
+                FindingCode::OwnFailures,
+                format!("{message}; {} through the {}: {}", own.measured, own.origin, own.message),
+                own.advice.as_str(),
+            ),
+            None => Finding::new(
+                FindingCode::TargetFailed,
+                message,
+                document
+                    .errors
+                    .first()
+                    .map_or("raise --drain, or lower the load", |error| error.advice.as_str()),
+            ),
+        });
     } else if counts.failed > counts.censored {
         found.push(Finding::new(
             FindingCode::Errors,
@@ -306,8 +320,8 @@ fn operations(
     }
 }
 
-/// How the target failed the run, if it did: most operations failed, or none ended well in the last tenth of the window.
-fn target_failed(document: &RunDocument) -> Option<String> {
+/// How the run failed, if it did: most operations failed, or none ended well in the last tenth of the window.
+fn failed_run(document: &RunDocument) -> Option<String> {
     let counts = &document.counts;
     let share = counts.failed as f64 / counts.intended.max(1) as f64;
     if share >= FAILED_SHARE {
@@ -322,9 +336,8 @@ fn target_failed(document: &RunDocument) -> Option<String> {
     let tail = &document.blocks[last..];
     let sum = |of: fn(&touchstone_model::run::Block) -> u64| tail.iter().map(of).sum::<u64>();
     let (intended, failed) = (sum(|block| block.intended), sum(|block| block.failed));
-    (failed >= GONE && failed == intended).then(|| {
-        format!("none of the last {intended} operations of the measured window ended well: the target stopped answering")
-    })
+    (failed >= GONE && failed == intended)
+        .then(|| format!("none of the last {intended} operations of the measured window ended well"))
 }
 
 fn slo_effective(slo: &str, document: &RunDocument) -> Option<f64> {

@@ -523,3 +523,103 @@ fn a_closed_loop_pauses_after_failures() {
     }
     assert!((90..=101).contains(&starts), "{starts} attempts in a second");
 }
+
+/// A server that answers after 1 ms, and operations that fail instead by what `fails` says of their index.
+fn failing(plan: LoadPlan, fails: impl Fn(u64) -> Option<Origin>) -> RunDocument {
+    let plan = Arc::new(plan);
+    let mut shard = Shard::new(Arc::clone(&plan), traits(Family::Cache), 0, 0);
+    let mut ended = Vec::new();
+    let mut now = 0;
+    while !shard.is_over(now) {
+        shard.pull_due(now);
+        while let Some(op) = shard.begin(now) {
+            shard.sent(op.token, now);
+            let event = match fails(op.index) {
+                Some(origin) => SessionEvent::Failed {
+                    op: op.token,
+                    failure: Failure::new(origin, Phase::Connect, "planted", "a planted failure", "mend it"),
+                },
+                None => SessionEvent::Done { op: op.token, answer: Answer::default() },
+            };
+            shard.receive(&mut vec![event], now + MS, &mut ended);
+        }
+        let over = if now < shard.measured_to() { shard.measured_to() } else { shard.drain_end() };
+        now = shard.next_due().unwrap_or(over).max(now + 1);
+    }
+    summarise(&plan, traits(Family::Cache), &shard.finish(now).0, context())
+}
+
+fn codes(document: &RunDocument) -> Vec<FindingCode> {
+    document.findings.iter().map(|finding| finding.code).collect()
+}
+
+#[test]
+fn a_target_that_fails_is_evidence_and_a_generator_that_fails_is_none() {
+    for origin in [Origin::Target, Origin::Network] {
+        let document = failing(plan("constant:100/s", 10), |index| (index % 5 < 3).then_some(origin));
+        assert!(
+            document.valid && codes(&document).contains(&FindingCode::TargetFailed),
+            "{:?}",
+            document.findings
+        );
+        assert_eq!((document.counts.intended, document.counts.failed), (1000, 600));
+    }
+    for origin in [Origin::Generator, Origin::Scenario] {
+        // A few of its own among many of the target's suffice: nobody can tell what they kept from being answered.
+        let mixed = |index: u64| match index % 100 {
+            7 => Some(origin),
+            other => (other < 60).then_some(Origin::Target),
+        };
+        let document = failing(plan("constant:100/s", 10), mixed);
+        assert!(
+            !document.valid && codes(&document).contains(&FindingCode::OwnFailures),
+            "{:?}",
+            document.findings
+        );
+        assert!(!codes(&document).contains(&FindingCode::TargetFailed), "{:?}", document.findings);
+    }
+    // Gone for the last tenth of the window (operations 1000 to 1099 after 100 of warm-up).
+    let document = failing(plan("constant:100/s", 10), |index| (index >= 990).then_some(Origin::Network));
+    assert!(
+        document.valid && codes(&document).contains(&FindingCode::TargetFailed),
+        "{:?}",
+        document.findings
+    );
+    let document = failing(plan("constant:100/s", 10), |index| (index % 10 == 0).then_some(Origin::Target));
+    assert!(document.valid && codes(&document) == [FindingCode::Errors], "{:?}", document.findings);
+}
+
+#[test]
+fn a_run_given_up_before_its_window_says_what_failed_and_not_that_the_window_is_empty() {
+    let mut late = plan("constant:100/s", 10);
+    // Ends within the warm-up: the measured window never begins.
+    late.requests = Some(20);
+    let plan = Arc::new(late);
+    let ended = |succeeds: bool| {
+        let mut shard = Shard::new(Arc::clone(&plan), traits(Family::Cache), 0, 0);
+        shard.pull_due(100 * MS);
+        let mut first = true;
+        while let Some(op) = shard.begin(100 * MS) {
+            if std::mem::take(&mut first) && succeeds {
+                shard.sent(op.token, 100 * MS);
+                let done = SessionEvent::Done { op: op.token, answer: Answer::default() };
+                shard.receive(&mut vec![done], 101 * MS, &mut Vec::new());
+            } else {
+                shard.fail(
+                    op.token,
+                    Failure::new(Origin::Network, Phase::Connect, "refused", "", ""),
+                    100 * MS,
+                );
+            }
+        }
+        summarise(&plan, traits(Family::Cache), &shard.finish(200 * MS).0, context())
+    };
+    let dead = ended(false);
+    assert!(!dead.valid && dead.counts.intended == 0);
+    let found = dead.findings.iter().find(|finding| finding.code == FindingCode::AllFailed);
+    assert!(found.unwrap().message.contains("operations failed; first: refused"), "{:?}", dead.findings);
+    assert!(!codes(&dead).contains(&FindingCode::NoMeasuredOperations), "{:?}", dead.findings);
+    let answered = ended(true);
+    assert!(codes(&answered).contains(&FindingCode::NoMeasuredOperations), "{:?}", answered.findings);
+    assert!(!codes(&answered).contains(&FindingCode::AllFailed), "{:?}", answered.findings);
+}

@@ -38,6 +38,12 @@ pub enum Phase {
 }
 
 impl Origin {
+    /// Whether it lies at or on the way to the target, so that the failure is evidence about it.
+    #[must_use]
+    pub fn is_beyond_the_generator(self) -> bool {
+        matches!(self, Origin::Target | Origin::Network)
+    }
+
     /// The name in files.
     #[must_use]
     pub fn as_str(self) -> &'static str {

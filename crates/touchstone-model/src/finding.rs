@@ -88,6 +88,7 @@ findings! {
     LoadNotReached, "load-not-reached", Warning, "fewer operations were sent than the schedule intended";
     NoMeasuredOperations, "no-measured-operations", Invalid, "no operation was intended in the measured window";
     TargetFailed, "target-failed", Warning, "the target failed the run: most operations failed, or it stopped answering before the end; the run stands as evidence of that";
+    OwnFailures, "own-failures", Invalid, "as target-failed, but some operations failed through the generator or the request itself: no evidence against the target";
     AllFailed, "all-failed", Invalid, "every operation of the measured window failed";
     Errors, "errors", Warning, "some operations failed";
     TooManyErrors, "too-many-errors", Invalid, "the run was stopped because --max-errors was reached";

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use touchstone_model::{FindingCode, Origin, Phase};
+use touchstone_model::{FindingCode, Origin, Phase, Severity};
 use touchstone_testkit::{Kind, Step, TcpStub, TestContext, server};
 
 use crate::harness::{Benched, Engine, bench, context, run};
@@ -314,6 +314,13 @@ fn killed_mid_run(context: &TestContext, line: Vec<String>, after: Duration, kil
     assert!(counts.failed > 0, "some came after: {}", benched.told());
     assert_eq!(counts.completed + counts.failed, counts.intended, "{}", benched.told());
     assert!(!benched.document.interrupted, "{}", benched.told());
+    // Evidence against the target, whatever else the machine did to the run meanwhile.
+    assert!(!benched.finding(FindingCode::OwnFailures), "{}", benched.told());
+    assert!(!benched.finding(FindingCode::AllFailed), "{}", benched.told());
+    let own = |code| matches!(code, FindingCode::GeneratorLate | FindingCode::TooManyErrors);
+    let invalid = benched.document.findings.iter().filter(|one| one.severity == Severity::Invalid);
+    assert!(invalid.clone().all(|one| own(one.code)), "{}", benched.told());
+    assert_eq!(benched.document.valid, invalid.count() == 0, "{}", benched.told());
     assert!(benched.finding(FindingCode::TargetFailed) && benched.code == Some(1), "{}", benched.told());
     for error in &benched.document.errors {
         assert!(matches!(error.origin, Origin::Target | Origin::Network), "{}", benched.told());
