@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
-use touchstone_drivers::{
-    DriverError, Nats, NatsOptions, OpenAi, OpenAiKind, OpenAiOptions, Resp, RespOptions, Secret,
-};
+use touchstone_drivers::{DriverError, Secret};
 use touchstone_load::summary::{RunContext, summarise};
 use touchstone_load::{Connections, Driver, Failure, LoadPlan, OpRecord};
 use touchstone_model::run::{Certificate, Phases, TargetDescription, WorkloadDescription};
@@ -20,13 +18,12 @@ use touchstone_runner::{Control, RunEvent, RunSpec, RunnerError, ShardTick};
 use touchstone_telemetry::fingerprint;
 use touchstone_telemetry::host::HostSample;
 
+use crate::driver::driver;
 use crate::probe::{self, Identity};
 use crate::utc;
 
 /// Events that may wait for the consumer; records come in batches.
 const EVENT_CAPACITY: usize = 512;
-/// Connections to an inference target at once, unless said otherwise.
-const DEFAULT_CONNECTIONS: u32 = 4096;
 /// Failure kinds of one shard that get a number of their own in the event log.
 const FAILURES_PER_SHARD: u16 = 64;
 /// How long before a deadline a shard spins, ns.
@@ -394,48 +391,6 @@ fn check_preload(request: &BenchRequest) -> Result<(), BenchError> {
         return Err(BenchError::Preload { keys: payload.keys, value_bytes: payload.value_bytes, gib });
     }
     Ok(())
-}
-
-/// Builds the driver for a request.
-fn driver(request: &BenchRequest, run: &str, model: Option<&str>) -> Result<Arc<dyn Driver>, DriverError> {
-    let (target, payload, seed) = (&request.target, &request.payload, request.plan.seed);
-    Ok(match target.protocol {
-        Protocol::OpenAiChat | Protocol::OpenAiCompletions | Protocol::Engine => {
-            let kind = if target.protocol == Protocol::OpenAiCompletions {
-                OpenAiKind::Completions
-            } else {
-                OpenAiKind::Chat
-            };
-            let mut options = OpenAiOptions::new(kind, target.authority(), model.unwrap_or_default());
-            options.path.clone_from(&target.path);
-            options.headers.clone_from(&request.headers);
-            options.api_key.clone_from(&request.api_key);
-            options.input_tokens = payload.input_tokens;
-            options.output_tokens = payload.output_tokens;
-            options.seed = seed;
-            options.connections = payload.connections.unwrap_or(DEFAULT_CONNECTIONS);
-            Arc::new(OpenAi::new(options)?)
-        }
-        Protocol::Resp => Arc::new(Resp::new(RespOptions {
-            connections: payload.connections.unwrap_or(RespOptions::default().connections),
-            pipeline: payload.pipeline,
-            read_ratio: payload.read_ratio,
-            keys: payload.keys,
-            value_bytes: payload.value_bytes,
-            seed,
-            user: None,
-            password: request.api_key.clone(),
-            preload: payload.read_ratio > 0.0,
-        })?),
-        Protocol::Nats => {
-            let mut options = NatsOptions::new(run);
-            options.connections = payload.connections.unwrap_or(options.connections);
-            options.message_bytes = payload.message_bytes;
-            options.seed = seed;
-            options.auth = request.api_key.clone().map(touchstone_drivers::NatsAuth::Token);
-            Arc::new(Nats::new(options)?)
-        }
-    })
 }
 
 /// Threads for a plan: one, or more where the rate needs them and half of the cores are left to others.

@@ -7,6 +7,7 @@
 
 pub mod bench;
 pub mod decision;
+mod driver;
 pub mod explain;
 pub mod launch;
 pub mod probe;
