@@ -11,6 +11,7 @@
 //! never from a mathematical library.
 
 mod gguf;
+mod hugging_face;
 mod random;
 mod tokenizer;
 
@@ -121,16 +122,31 @@ impl TinyModel {
     /// A converter from another layout would have to permute the rows of queries and keys for GGUF's rotary order;
     /// rows of independent random numbers are as good in any order.
     fn add_weights(&self, file: &mut Gguf) {
+        for Tensor { name, rows, columns, numbers } in self.tensors() {
+            match rows {
+                None => file.add_vector(&name, numbers),
+                Some(rows) => file.add_tensor(&name, rows, columns, numbers),
+            }
+        }
+    }
+
+    /// All weights, under GGUF's names and in its order of rows.
+    fn tensors(&self) -> Vec<Tensor> {
         let mut random = Random::new(self.seed);
-        file.add_tensor("token_embd.weight", VOCABULARY, HIDDEN, random.matrix(VOCABULARY, HIDDEN, 1.0));
-        file.add_vector("output_norm.weight", vec![1.0; HIDDEN]);
+        let mut tensors = Vec::new();
+        let mut add = |name: String, rows: Option<usize>, columns: usize, numbers: Vec<f32>| {
+            tensors.push(Tensor { name, rows, columns, numbers });
+        };
+        let embedding = random.matrix(VOCABULARY, HIDDEN, 1.0);
+        add("token_embd.weight".into(), Some(VOCABULARY), HIDDEN, embedding);
+        add("output_norm.weight".into(), None, HIDDEN, vec![1.0; HIDDEN]);
         let mut head = random.matrix(VOCABULARY, HIDDEN, 0.25);
         for (id, row) in head.chunks_exact_mut(HIDDEN).enumerate() {
             if !self.tokenizer.is_readable(id) {
                 row.fill(0.0);
             }
         }
-        file.add_tensor("output.weight", VOCABULARY, HIDDEN, head);
+        add("output.weight".into(), Some(VOCABULARY), HIDDEN, head);
         let attention = HEADS * HEAD;
         let key_value = KEY_VALUE_HEADS * HEAD;
         for layer in 0..LAYERS {
@@ -146,13 +162,22 @@ impl TinyModel {
                 // The usual scale: a unit-variance input keeps unit variance.
                 let scale = 1.0 / (columns as f32).sqrt();
                 let weights = random.matrix(rows, columns, scale);
-                file.add_tensor(&format!("blk.{layer}.{name}.weight"), rows, columns, weights);
+                add(format!("blk.{layer}.{name}.weight"), Some(rows), columns, weights);
             }
             for name in ["attn_norm", "ffn_norm"] {
-                file.add_vector(&format!("blk.{layer}.{name}.weight"), vec![1.0; HIDDEN]);
+                add(format!("blk.{layer}.{name}.weight"), None, HIDDEN, vec![1.0; HIDDEN]);
             }
         }
+        tensors
     }
+}
+
+/// A matrix of `rows` by `columns`, or a vector of `columns` where there are no rows.
+struct Tensor {
+    name: String,
+    rows: Option<usize>,
+    columns: usize,
+    numbers: Vec<f32>,
 }
 
 /// Invented words with how often each occurs, in a frequency order like a language's, and the role names that a chat

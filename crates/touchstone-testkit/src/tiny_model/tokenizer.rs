@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 pub(super) const UNKNOWN: u32 = 0;
 pub(super) const BOS: u32 = 1;
 pub(super) const EOS: u32 = 2;
-const SPECIALS: [&str; 6] = ["<unk>", "<s>", "</s>", "<|user|>", "<|assistant|>", "<|system|>"];
+pub(super) const SPECIALS: [&str; 6] = ["<unk>", "<s>", "</s>", "<|user|>", "<|assistant|>", "<|system|>"];
 
 /// GGUF's token types.
 const TYPE_NORMAL: i32 = 1;
