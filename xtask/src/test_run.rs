@@ -11,13 +11,17 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use touchstone_testkit::servers::{NO_SERVERS_ENV, SERVERS_ENV, servers_dir};
 
-use crate::{codegen, servers, tidy};
+use crate::{codegen, engines, servers, tidy};
+
+/// The feature that has the tests with the heavy engines built.
+const ENGINE_TESTS: &str = "touchstone/engine-tests";
 
 /// What was asked for on the command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
     require_core: bool,
     no_servers: bool,
+    engines: bool,
     filter: Option<String>,
 }
 
@@ -33,6 +37,7 @@ impl Options {
                 },
                 "--require=core" => options.require_core = true,
                 "--no-servers" => options.no_servers = true,
+                "--engines" => options.engines = true,
                 _ if argument.starts_with('-') => bail!("unknown option {argument}"),
                 _ if options.filter.is_some() => bail!("one FILTER is enough: {argument}"),
                 _ => options.filter = Some(argument.to_owned()),
@@ -40,6 +45,9 @@ impl Options {
         }
         if options.require_core && options.no_servers {
             bail!("--require core and --no-servers contradict each other");
+        }
+        if options.engines && options.no_servers {
+            bail!("--engines and --no-servers contradict each other");
         }
         Ok(options)
     }
@@ -84,6 +92,15 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<bool> {
             Ok((missing.is_empty() || !options.require_core, missing.join("; ")))
         });
     }
+    if options.engines {
+        step("engines", &mut || {
+            let found = engines::obtain_all();
+            eprint!("{}", servers::table(&found));
+            let missing: Vec<String> =
+                found.iter().filter_map(|(_, got)| got.as_ref().err()).map(ToString::to_string).collect();
+            Ok((missing.is_empty(), missing.join("; ")))
+        });
+    }
     let mut counts = Counts::default();
     step("tests", &mut || {
         let (ended_well, found) = run_tests(root, options)?;
@@ -115,7 +132,11 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<bool> {
 
 fn run_tests(root: &Path, options: &Options) -> Result<(bool, Counts)> {
     let mut command = Command::new("cargo");
-    command.args(["test", "--workspace", "--no-fail-fast"]).args(options.filter.as_deref()).current_dir(root);
+    command.args(["test", "--workspace", "--no-fail-fast"]);
+    if options.engines {
+        command.args(["--features", ENGINE_TESTS]);
+    }
+    command.args(options.filter.as_deref()).current_dir(root);
     command.env(SERVERS_ENV, std::path::absolute(servers_dir())?);
     if options.no_servers {
         command.env(NO_SERVERS_ENV, "1");
@@ -205,7 +226,10 @@ mod tests {
     #[test]
     fn options_are_read_and_nonsense_is_refused() {
         let parsed = Options::parse(&["--require", "core", "redis"]).unwrap();
-        assert_eq!(parsed, Options { require_core: true, no_servers: false, filter: Some("redis".into()) });
+        assert_eq!(
+            parsed,
+            Options { require_core: true, filter: Some("redis".into()), ..Options::default() }
+        );
         assert_eq!(
             Options::parse(&["--require=core"]).unwrap(),
             Options::parse(&["--require", "core"]).unwrap()
@@ -215,6 +239,7 @@ mod tests {
             &["--require", "x"],
             &["--fast"],
             &["a", "b"],
+            &["--engines", "--no-servers"],
             &["--require=core", "--no-servers"],
         ] {
             assert!(Options::parse(bad).is_err(), "{bad:?}");

