@@ -148,6 +148,13 @@ pub trait Session: fmt::Debug + Send {
     /// sent again once on a fresh one.
     fn answered(&self, op: OpToken) -> bool;
 
+    /// Whether the last operation has ended, but bytes of its answer are still to come before another may start: the
+    /// end of a chunked body after the last event, for example. Such a connection is waited for a moment before a
+    /// further one is opened.
+    fn finishing(&self) -> bool {
+        false
+    }
+
     /// Whether this connection only receives (a subscriber): no operation is ever started on it.
     fn receive_only(&self) -> bool {
         false

@@ -32,6 +32,8 @@ pub(crate) struct Link {
     pub(crate) listed: bool,
     /// Whether bytes were added since the last flush.
     pub(crate) dirty: bool,
+    /// Whether it is counted among those whose last answer is about to end.
+    pub(crate) finishing: bool,
     /// When its last operation ended, if none was started on it since.
     pub(crate) freed_ns: Option<u64>,
     /// Bytes appended since the link was opened.
@@ -54,6 +56,7 @@ impl Link {
             reused: false,
             listed: false,
             dirty: false,
+            finishing: false,
             freed_ns: None,
             queued: 0,
             written: 0,

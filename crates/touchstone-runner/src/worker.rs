@@ -3,6 +3,7 @@
 //! The loop hands over what is due, writes, waits for the next instant or event, and reads. Nothing in it blocks, and
 //! nothing in it waits for a consumer.
 
+mod finishing;
 mod links;
 mod preload;
 
@@ -18,6 +19,7 @@ use crate::control::{Control, Outlet, RunEvent, ShardTick};
 use crate::failure::{self, Reached};
 use crate::link::{Link, LinkState};
 use crate::priority::Priority;
+use finishing::Finishing;
 
 /// Between two looks at limits and counters, ns.
 const HOUSEKEEPING_NS: u64 = 20_000_000;
@@ -94,6 +96,7 @@ pub(crate) struct Worker {
     link_of: Vec<u32>,
     open_links: u32,
     connecting: u32,
+    finishing: Finishing,
     wanted: Connections,
     reconnect_at: VecDeque<(u64, bool)>,
     serial: u32,
@@ -130,6 +133,7 @@ impl Worker {
             link_of: Vec::new(),
             open_links: 0,
             connecting: 0,
+            finishing: Finishing::default(),
             wanted,
             reconnect_at: VecDeque::new(),
             serial: 0,
@@ -178,6 +182,9 @@ impl Worker {
             }
             let mut deadline = next_house.min(shard.drain_end());
             if let Some(due) = shard.next_due() {
+                deadline = deadline.min(due);
+            }
+            if let Some(due) = self.finishing.next_due().filter(|_| shard.wants_connection()) {
                 deadline = deadline.min(due);
             }
             if !self.hot.is_empty() {
@@ -534,6 +541,7 @@ impl Worker {
 
     /// Limits, reconnects and shared counts.
     fn housekeeping(&mut self, shard: &mut Shard, now_ns: u64) {
+        self.close_those_that_never_finish(now_ns);
         let mut expired = Vec::new();
         shard.expire(now_ns, &mut expired);
         for (token, failure) in expired {

@@ -239,6 +239,46 @@ fn a_connection_that_closes_after_each_answer_costs_no_operation() {
     }
 }
 
+/// Answers in one chunk, and then does `ending` where the end of the body belongs.
+fn answering_in_a_chunk(ending: Vec<Step>) -> TcpStub {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+    let answer = format!("{head}{:x}\r\n{BODY}\r\n", BODY.len());
+    let mut steps = vec![Step::ReadUntil(b"}]}".to_vec()), Step::send(&answer)];
+    steps.extend(ending);
+    TcpStub::start(steps).unwrap()
+}
+
+#[test]
+fn a_connection_whose_answer_ends_a_moment_later_is_used_again() {
+    // As vLLM does: the end of the chunked body comes in a segment of its own after the event that ends the answer.
+    let moment = Step::Pause(Duration::from_micros(300));
+    let stub = answering_in_a_chunk(vec![moment, Step::send("0\r\n\r\n"), Step::Repeat]);
+    let driver = openai(stub.addr());
+    let mut plan = plan("closed:1", 60 * SECOND);
+    plan.requests = Some(40);
+    let (outcome, records) = recorded(&spec(&driver, stub.addr(), plan), &Control::default());
+    check_complete(&outcome, &records);
+    assert_eq!(outcome.result.aggregate.sums.completed, 40, "{:?}", outcome.result.aggregate.errors);
+    // One, but for the moments that a busy machine draws out.
+    assert!(outcome.connections <= 20, "{outcome:?}");
+}
+
+#[test]
+fn an_answer_whose_body_never_ends_holds_no_operation_up() {
+    let stub = answering_in_a_chunk(vec![Step::Hang]);
+    for connections in [1, 100] {
+        let mut options = OpenAiOptions::new(OpenAiKind::Chat, stub.addr().to_string(), "m");
+        (options.input_tokens, options.output_tokens, options.connections) = (4, 1, connections);
+        let driver: Arc<dyn Driver> = Arc::new(OpenAi::new(options).unwrap());
+        let mut plan = plan("closed:1", 60 * SECOND);
+        plan.requests = Some(20);
+        let (outcome, records) = recorded(&spec(&driver, stub.addr(), plan), &Control::default());
+        check_complete(&outcome, &records);
+        assert_eq!(outcome.result.aggregate.sums.completed, 20, "{:?}", outcome.result.aggregate.errors);
+        assert_eq!(outcome.connections, 20, "each answer spoils its connection");
+    }
+}
+
 #[test]
 fn an_operation_is_sent_again_once_and_never_on_a_fresh_connection() {
     // One answer, then the next request is read and the connection reset.

@@ -92,6 +92,7 @@ impl Worker {
     /// Removes a link without looking at its operations.
     pub(super) fn close(&mut self, index: usize) {
         if let Some(link) = self.links[index].take() {
+            self.finishing.forget(link.finishing);
             match link.state {
                 LinkState::Open => self.open_links = self.open_links.saturating_sub(1),
                 LinkState::Connecting | LinkState::Greeting => {
@@ -107,7 +108,11 @@ impl Worker {
 
     pub(super) fn open_for_waiting(&mut self, shard: &mut Shard, now_ns: u64) {
         let Connections::OnDemand { at_most } = self.wanted else { return };
-        while (self.connecting as usize) < shard.waiting() && self.open_links + self.connecting < at_most {
+        let soon_free = self.soon_free(now_ns);
+        while self.connecting as usize + soon_free < shard.waiting() {
+            if self.open_links + self.connecting >= at_most && !self.close_one_that_lingers() {
+                return;
+            }
             let Some(session) = self.new_session(false) else { return };
             if let Err(failure) = self.open(session, now_ns) {
                 shard.fail_next_waiting(failure, now_ns);
@@ -170,6 +175,7 @@ impl Worker {
             && link.session.capacity() > 0
         {
             link.listed = true;
+            self.finishing.forget(std::mem::take(&mut link.finishing));
             match self.wanted {
                 Connections::Fixed(_) => self.available.push_back(index),
                 Connections::OnDemand { .. } => self.available.push_front(index),
@@ -202,7 +208,9 @@ impl Worker {
             && link.active == 0
             && link.session.capacity() == 0
             && !link.session.receive_only();
-        if spent {
+        if spent && link.session.finishing() {
+            self.note_finishing(index);
+        } else if spent {
             self.counters.reconnects += 1;
             self.close(index);
             self.replace(false);

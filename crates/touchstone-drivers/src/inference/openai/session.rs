@@ -519,6 +519,10 @@ impl Session for OpenAiSession {
         self.state != State::Closed
     }
 
+    fn finishing(&self) -> bool {
+        matches!(self.state, State::Reading(Body::Remainder(_))) && self.keep_alive && !self.until_close
+    }
+
     fn answered(&self, op: OpToken) -> bool {
         self.op == op && self.answered
     }
