@@ -19,6 +19,9 @@
 //! | [`steady`] | where does the start-up transient end |
 //! | [`trend`] | is there a trend, how steep is it, with what interval |
 //! | [`compare`] | do two sets of runs differ, by what ratio |
+//! | [`equivalence`] | better, equivalent within a margin, or not resolved; how many runs that needs; what varies where |
+//! | [`multiple`] | p-values of a family of comparisons |
+//! | [`sequential`] | may a measurement stop early without being wrong more often |
 //! | [`bootstrap`] | the interval of any statistic of runs and their windows |
 //! | [`simplex`] | all weightings that agree with a preference order: samples and vertices |
 //! | [`rng`] | seeded and keyed random streams |
@@ -27,10 +30,13 @@
 pub mod autocorrelation;
 pub mod bootstrap;
 pub mod compare;
+pub mod equivalence;
 mod fourier;
 pub mod histogram;
+pub mod multiple;
 pub mod quantile;
 pub mod rng;
+pub mod sequential;
 pub mod simplex;
 pub mod special;
 pub mod steady;

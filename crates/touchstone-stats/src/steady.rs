@@ -47,10 +47,51 @@ pub fn mser5(series: &[f64]) -> Option<Truncation> {
     Some(Truncation { drop: best.1 * BATCH, at_limit: best.1 == limit })
 }
 
+/// What a series says about its own steadiness.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Steadiness {
+    /// Leading observations that belong to the transient.
+    pub drop: usize,
+    /// Whether the rest is steady: the cut lies well inside the series, and what follows has no slope that counts.
+    pub steady: bool,
+    /// Change of the rest over its own length, in units of the series (slope times length); `None` where it is too short
+    /// for a slope.
+    pub change: Option<f64>,
+}
+
+/// Where a series settles, by MSER-5, and whether what follows is stationary: the 99 % interval of its slope includes 0,
+/// or its change over the rest is at most `tolerance` times the absolute mean of the rest.
+///
+/// The tolerance keeps a long series, in which any tiny slope is significant, from being called unsteady. `None` under the
+/// conditions of [`mser5`].
+pub fn steadiness(series: &[f64], tolerance: f64) -> Option<Steadiness> {
+    let cut = mser5(series)?;
+    let rest = &series[cut.drop..];
+    let xs: Vec<f64> = (0..rest.len()).map(|index| index as f64).collect();
+    let slope = crate::trend::slope_interval(&xs, rest, 0.99);
+    let mean = rest.iter().sum::<f64>() / rest.len() as f64;
+    let change = slope.map(|slope| slope.slope * rest.len() as f64);
+    let drifts = slope.is_some_and(|slope| slope.lower > 0.0 || slope.upper < 0.0)
+        && change.is_some_and(|change| change.abs() > tolerance * mean.abs());
+    Some(Steadiness { drop: cut.drop, steady: !cut.at_limit && !drifts, change })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::rng::Rng;
+
+    #[test]
+    fn a_series_is_steady_after_its_transient_and_not_while_it_climbs() {
+        let settled = steadiness(&noise(400, |i| 50.0 + if i < 60 { 30.0 } else { 0.0 }), 0.05).unwrap();
+        assert!(settled.steady && (55..=80).contains(&settled.drop), "{settled:?}");
+        let climbing = steadiness(&noise(400, |i| 50.0 + i as f64 * 0.1), 0.05).unwrap();
+        assert!(!climbing.steady, "{climbing:?}");
+        // A slope that is real and does not matter.
+        let tiny = steadiness(&noise(4000, |i| 1000.0 + i as f64 * 0.0002), 0.05).unwrap();
+        assert!(tiny.steady && tiny.change.unwrap() < 10.0, "{tiny:?}");
+        assert_eq!(steadiness(&[1.0; 10], 0.05), None);
+    }
 
     fn noise(n: usize, level: impl Fn(usize) -> f64) -> Vec<f64> {
         let mut rng = Rng::new(4);
