@@ -1,6 +1,7 @@
 //! LLM inference engines.
 
 mod http;
+mod inflate;
 mod sse;
 
-pub mod openai;
+pub mod generation;

@@ -14,7 +14,7 @@
 //!   `closed-before-answer`, so that the runner can send it again;
 //! - an idle HTTP connection that the peer closes pushes nothing: that is ordinary.
 //!
-//! Main types: [`OpenAi`], [`Resp`], [`Nats`], each with its options; [`Secret`].
+//! Main types: [`Generation`], [`Resp`], [`Nats`], each with its options; [`Secret`].
 
 mod decimal;
 mod said;
@@ -25,7 +25,7 @@ pub mod inference;
 pub mod queue;
 
 pub use cache::resp::{Resp, RespOptions};
-pub use inference::openai::{OpenAi, OpenAiKind, OpenAiOptions};
+pub use inference::generation::{Dialect, Generation, GenerationOptions};
 pub use queue::nats::{Nats, NatsAuth, NatsOptions};
 pub use secret::Secret;
 

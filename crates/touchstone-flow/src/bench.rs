@@ -42,6 +42,8 @@ pub struct Payload {
     pub input_tokens: u32,
     /// Inference: tokens to generate.
     pub output_tokens: u32,
+    /// Inference: whether answers are asked for as streams.
+    pub stream: bool,
     /// Queue: bytes of a message.
     pub message_bytes: u32,
     /// Cache: number of keys.
@@ -61,6 +63,7 @@ impl Default for Payload {
         Self {
             input_tokens: 128,
             output_tokens: 64,
+            stream: true,
             message_bytes: 128,
             keys: 100_000,
             value_bytes: 64,

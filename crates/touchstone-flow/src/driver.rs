@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use touchstone_drivers::{
-    DriverError, Nats, NatsOptions, OpenAi, OpenAiKind, OpenAiOptions, Resp, RespOptions,
+    Dialect, DriverError, Generation, GenerationOptions, Nats, NatsOptions, Resp, RespOptions,
 };
 use touchstone_load::Driver;
 use touchstone_model::Protocol;
@@ -20,23 +20,17 @@ pub(crate) fn driver(
     model: Option<&str>,
 ) -> Result<Arc<dyn Driver>, DriverError> {
     let (target, payload, seed) = (&request.target, &request.payload, request.plan.seed);
+    let generation = |dialect| generation(request, model.unwrap_or_default(), dialect);
     Ok(match target.protocol {
-        Protocol::OpenAiChat | Protocol::OpenAiCompletions | Protocol::Engine => {
-            let kind = if target.protocol == Protocol::OpenAiCompletions {
-                OpenAiKind::Completions
-            } else {
-                OpenAiKind::Chat
-            };
-            let mut options = OpenAiOptions::new(kind, target.authority(), model.unwrap_or_default());
-            options.path.clone_from(&target.path);
-            options.headers.clone_from(&request.headers);
-            options.api_key.clone_from(&request.api_key);
-            options.input_tokens = payload.input_tokens;
-            options.output_tokens = payload.output_tokens;
-            options.seed = seed;
-            options.connections = payload.connections.unwrap_or(DEFAULT_CONNECTIONS);
-            Arc::new(OpenAi::new(options)?)
-        }
+        Protocol::OpenAiChat | Protocol::Engine => generation(Dialect::Chat)?,
+        Protocol::OpenAiCompletions => generation(Dialect::Completions)?,
+        Protocol::OpenAiResponses => generation(Dialect::Responses)?,
+        Protocol::OpenAiEmbeddings => generation(Dialect::Embeddings)?,
+        Protocol::Tgi => generation(Dialect::Tgi)?,
+        Protocol::TritonGenerate => generation(Dialect::TritonGenerate)?,
+        Protocol::TritonInfer => generation(Dialect::TritonInfer)?,
+        Protocol::LlamaCpp => generation(Dialect::LlamaCpp)?,
+        Protocol::FastChatWorker => generation(Dialect::FastChatWorker)?,
         Protocol::Resp => Arc::new(Resp::new(RespOptions {
             connections: payload.connections.unwrap_or(RespOptions::default().connections),
             pipeline: payload.pipeline,
@@ -57,4 +51,19 @@ pub(crate) fn driver(
             Arc::new(Nats::new(options)?)
         }
     })
+}
+
+/// Builds the driver of an endpoint that generates.
+fn generation(request: &BenchRequest, model: &str, dialect: Dialect) -> Result<Arc<dyn Driver>, DriverError> {
+    let payload = &request.payload;
+    let mut options = GenerationOptions::new(dialect, request.target.authority(), model);
+    options.path.clone_from(&request.target.path);
+    options.stream = payload.stream;
+    options.headers.clone_from(&request.headers);
+    options.api_key.clone_from(&request.api_key);
+    options.input_tokens = payload.input_tokens;
+    options.output_tokens = payload.output_tokens;
+    options.seed = request.plan.seed;
+    options.connections = payload.connections.unwrap_or(DEFAULT_CONNECTIONS);
+    Ok(Arc::new(Generation::new(options)?))
 }

@@ -41,9 +41,17 @@ pub fn identify(
     timeout: Duration,
 ) -> Result<Identity, Failure> {
     match target.protocol {
-        Protocol::OpenAiChat | Protocol::OpenAiCompletions | Protocol::Engine => {
-            openai(target, endpoint, headers, api_key, timeout)
+        Protocol::OpenAiChat
+        | Protocol::OpenAiCompletions
+        | Protocol::OpenAiResponses
+        | Protocol::OpenAiEmbeddings
+        | Protocol::Engine => Asker { target, endpoint, headers, api_key, timeout }.openai(),
+        Protocol::Tgi => Asker { target, endpoint, headers, api_key, timeout }.tgi(),
+        Protocol::TritonGenerate | Protocol::TritonInfer => {
+            Asker { target, endpoint, headers, api_key, timeout }.triton()
         }
+        Protocol::LlamaCpp => Asker { target, endpoint, headers, api_key, timeout }.llama_cpp(),
+        Protocol::FastChatWorker => Asker { target, endpoint, headers, api_key, timeout }.fastchat_worker(),
         Protocol::Resp => {
             let auth = api_key.map_or_else(String::new, |key| {
                 format!("*2\r\n$4\r\nAUTH\r\n${}\r\n{}\r\n", key.expose().len(), key.expose())
@@ -61,42 +69,175 @@ pub fn identify(
     }
 }
 
-fn openai(
-    target: &Target,
-    endpoint: &Endpoint,
-    headers: &[(String, String)],
-    api_key: Option<&Secret>,
+/// Questions over HTTP to one target.
+struct Asker<'a> {
+    target: &'a Target,
+    endpoint: &'a Endpoint,
+    headers: &'a [(String, String)],
+    api_key: Option<&'a Secret>,
     timeout: Duration,
-) -> Result<Identity, Failure> {
-    let base = target.path.trim_end_matches("/chat/completions").trim_end_matches("/completions");
-    let models = get(target, endpoint, &format!("{base}/models"), headers, api_key, timeout)?;
-    let mut identity = Identity { simulated: models.simulated, ..Identity::default() };
-    if !models.succeeded() {
-        identity.refusal = Some(Failure::new(
-            if models.status < 500 { Origin::Scenario } else { Origin::Target },
-            Phase::Headers,
-            format!("http-{}", models.status),
-            format!("http {} at {base}/models", models.status),
-            "name the model with --model, and give a key with --api-key-env where one is needed",
-        ));
-    } else if let Ok(body) = serde_json::from_slice::<serde_json::Value>(&models.body) {
-        let list = body.get("data").and_then(|data| data.as_array()).into_iter().flatten();
-        identity.models = list.filter_map(|model| model.get("id")?.as_str().map(str::to_owned)).collect();
-        let owner = body.pointer("/data/0/owned_by").and_then(|owner| owner.as_str());
-        identity.product = match owner {
-            Some("vllm") => Some("vllm".to_owned()),
-            Some("llamacpp") => Some("llama.cpp".to_owned()),
-            _ => models.server.filter(|server| !server.is_empty()),
-        };
+}
+
+impl Asker<'_> {
+    /// The target's path without its endpoint.
+    fn base(&self) -> &str {
+        let path = self.target.path.as_str();
+        let ends = [
+            "/chat/completions",
+            "/completions",
+            "/responses",
+            "/embeddings",
+            "/generate_stream",
+            "/completion",
+            "/worker_generate_stream",
+            "/worker_generate",
+            "/generate",
+            "/infer",
+        ];
+        ends.iter().find_map(|end| path.strip_suffix(end)).unwrap_or(path)
     }
-    if let Ok(version) = get(target, endpoint, "/version", headers, api_key, timeout)
-        && version.succeeded()
-        && let Ok(body) = serde_json::from_slice::<serde_json::Value>(&version.body)
-    {
-        identity.version = body.get("version").and_then(|version| version.as_str()).map(str::to_owned);
-        identity.simulated |= version.simulated;
+
+    fn ask(&self, method: &str, path: &str, body: Option<&str>) -> Result<Response, Failure> {
+        ask(self, method, path, body)
     }
-    Ok(identity)
+
+    /// A JSON document; none when the target refuses or says something else.
+    fn json(&self, method: &str, path: &str, body: Option<&str>) -> Result<Option<Told>, Failure> {
+        let response = self.ask(method, path, body)?;
+        let value = response.succeeded().then(|| serde_json::from_slice(&response.body).ok()).flatten();
+        Ok(value.map(|value| Told { value, simulated: response.simulated }))
+    }
+
+    fn openai(&self) -> Result<Identity, Failure> {
+        let path = format!("{}/models", self.base());
+        let models = self.ask("GET", &path, None)?;
+        let mut identity = Identity { simulated: models.simulated, ..Identity::default() };
+        if !models.succeeded() {
+            identity.refusal = Some(refusal(&models, &path));
+        } else if let Ok(body) = serde_json::from_slice::<serde_json::Value>(&models.body) {
+            identity.models = listed(&body);
+            let owner = body.pointer("/data/0/owned_by").and_then(|owner| owner.as_str());
+            identity.product = match owner {
+                Some("vllm") => Some("vllm".to_owned()),
+                Some("llamacpp") => Some("llama.cpp".to_owned()),
+                Some("fastchat") => Some("fastchat".to_owned()),
+                _ => models.server.filter(|server| !server.is_empty()),
+            };
+        }
+        if let Ok(Some(told)) = self.json("GET", "/version", None) {
+            identity.version = told.text("version");
+            identity.simulated |= told.simulated;
+        }
+        Ok(identity)
+    }
+
+    fn tgi(&self) -> Result<Identity, Failure> {
+        let path = format!("{}/info", self.base());
+        let response = self.ask("GET", &path, None)?;
+        let mut identity = Identity { simulated: response.simulated, ..Identity::default() };
+        if !response.succeeded() {
+            identity.refusal = Some(refusal(&response, &path));
+        } else if let Ok(value) = serde_json::from_slice(&response.body) {
+            let told = Told { value, simulated: response.simulated };
+            // Older routers do not name themselves; only they have this member.
+            let named = told.text("router").map(|router| router.contains("text-generation"));
+            if named.unwrap_or(true) && told.value.get("model_id").is_some() {
+                identity.product = Some("tgi".to_owned());
+            }
+            identity.version = told.text("version");
+            identity.models.extend(told.text("model_id"));
+        }
+        Ok(identity)
+    }
+
+    /// The server's name and version; its models are in the target's path, or named by the user.
+    fn triton(&self) -> Result<Identity, Failure> {
+        let root = self.target.path.split("/v2/").next().unwrap_or_default();
+        let path = format!("{root}/v2");
+        let response = self.ask("GET", &path, None)?;
+        let mut identity = Identity { simulated: response.simulated, ..Identity::default() };
+        if !response.succeeded() {
+            identity.refusal = Some(refusal(&response, &path));
+            return Ok(identity);
+        }
+        if let Ok(value) = serde_json::from_slice(&response.body) {
+            let told = Told { value, simulated: response.simulated };
+            identity.product = told.text("name");
+            identity.version = told.text("version");
+        }
+        let named = self.target.path.split("/models/").nth(1).and_then(|rest| rest.split('/').next());
+        match named {
+            Some(model) if model != "{model}" => identity.models.push(model.to_owned()),
+            _ => {
+                let index = self.json("POST", &format!("{root}/v2/repository/index"), Some("{}"))?;
+                let ready = |model: &serde_json::Value| {
+                    let state = model.get("state").and_then(|state| state.as_str());
+                    state
+                        .is_none_or(|state| state == "READY")
+                        .then(|| model.get("name")?.as_str().map(str::to_owned))?
+                };
+                let models = index.as_ref().and_then(|told| told.value.as_array());
+                identity.models = models.into_iter().flatten().filter_map(ready).collect();
+            }
+        }
+        Ok(identity)
+    }
+
+    fn llama_cpp(&self) -> Result<Identity, Failure> {
+        let path = format!("{}/v1/models", self.base());
+        let response = self.ask("GET", &path, None)?;
+        let mut identity = Identity { simulated: response.simulated, ..Identity::default() };
+        if !response.succeeded() {
+            identity.refusal = Some(refusal(&response, &path));
+        } else if let Ok(body) = serde_json::from_slice::<serde_json::Value>(&response.body) {
+            identity.models = listed(&body);
+            identity.product = response.server.filter(|server| !server.is_empty());
+        }
+        Ok(identity)
+    }
+
+    fn fastchat_worker(&self) -> Result<Identity, Failure> {
+        let path = format!("{}/worker_get_status", self.base());
+        let response = self.ask("POST", &path, Some("{}"))?;
+        let mut identity = Identity { simulated: response.simulated, ..Identity::default() };
+        if !response.succeeded() {
+            identity.refusal = Some(refusal(&response, &path));
+        } else if let Ok(body) = serde_json::from_slice::<serde_json::Value>(&response.body) {
+            let names = body.get("model_names").and_then(|names| names.as_array());
+            identity.product = names.is_some().then(|| "fastchat".to_owned());
+            let names = names.into_iter().flatten().filter_map(|name| name.as_str());
+            identity.models = names.map(str::to_owned).collect();
+        }
+        Ok(identity)
+    }
+}
+
+/// A document that a target gave.
+struct Told {
+    value: serde_json::Value,
+    simulated: bool,
+}
+
+impl Told {
+    fn text(&self, member: &str) -> Option<String> {
+        self.value.get(member).and_then(|value| value.as_str()).map(str::to_owned)
+    }
+}
+
+/// The ids of an OpenAI list of models.
+fn listed(body: &serde_json::Value) -> Vec<String> {
+    let list = body.get("data").and_then(|data| data.as_array()).into_iter().flatten();
+    list.filter_map(|model| model.get("id")?.as_str().map(str::to_owned)).collect()
+}
+
+fn refusal(response: &Response, path: &str) -> Failure {
+    Failure::new(
+        if response.status < 500 { Origin::Scenario } else { Origin::Target },
+        Phase::Headers,
+        format!("http-{}", response.status),
+        format!("http {} at {path}", response.status),
+        "name the model with --model, and give a key with --api-key-env where one is needed",
+    )
 }
 
 /// An answer over HTTP.
@@ -113,18 +254,15 @@ impl Response {
     }
 }
 
-fn get(
-    target: &Target,
-    endpoint: &Endpoint,
-    path: &str,
-    headers: &[(String, String)],
-    api_key: Option<&Secret>,
-    timeout: Duration,
-) -> Result<Response, Failure> {
+fn ask(asker: &Asker<'_>, method: &str, path: &str, body: Option<&str>) -> Result<Response, Failure> {
+    let Asker { target, endpoint, headers, api_key, timeout } = *asker;
     let mut ask = format!(
-        "GET {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\naccept: */*\r\n",
+        "{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\naccept: */*\r\n",
         target.authority()
     );
+    if let Some(body) = body {
+        ask.push_str(&format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len()));
+    }
     if let Some(key) = api_key {
         ask.push_str(&format!("authorization: Bearer {}\r\n", key.expose()));
     }
@@ -132,6 +270,7 @@ fn get(
         ask.push_str(&format!("{name}: {value}\r\n"));
     }
     ask.push_str("\r\n");
+    ask.push_str(body.unwrap_or_default());
     let answer = exchange(endpoint, ask.as_bytes(), timeout, &http_complete)?;
     let not_http = || {
         Failure::new(

@@ -135,6 +135,7 @@ pub fn payload(scenario: &Scenario) -> Payload {
     let w = &scenario.workload;
     let default = Payload::default();
     Payload {
+        stream: true,
         input_tokens: w.input_tokens.unwrap_or(default.input_tokens),
         output_tokens: w.output_tokens.unwrap_or(default.output_tokens),
         message_bytes: w.message_bytes.map_or(default.message_bytes, |bytes| bytes.0 as u32),

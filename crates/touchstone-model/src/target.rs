@@ -11,12 +11,33 @@ use crate::metric::Family;
 /// The protocol spoken to a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Protocol {
-    /// OpenAI chat completions, streaming.
+    /// OpenAI chat completions.
     #[serde(rename = "openai-chat")]
     OpenAiChat,
-    /// OpenAI text completions, streaming.
+    /// OpenAI text completions.
     #[serde(rename = "openai-completions")]
     OpenAiCompletions,
+    /// OpenAI Responses.
+    #[serde(rename = "openai-responses")]
+    OpenAiResponses,
+    /// OpenAI embeddings, which generate nothing.
+    #[serde(rename = "openai-embeddings")]
+    OpenAiEmbeddings,
+    /// TGI's own `/generate_stream` and `/generate`.
+    #[serde(rename = "tgi")]
+    Tgi,
+    /// Triton's generate extension, with the inputs of its text backends.
+    #[serde(rename = "triton-generate")]
+    TritonGenerate,
+    /// KServe v2 `infer` over HTTP: one document.
+    #[serde(rename = "triton-infer")]
+    TritonInfer,
+    /// llama.cpp's own `/completion`.
+    #[serde(rename = "llamacpp")]
+    LlamaCpp,
+    /// The stream of a FastChat worker.
+    #[serde(rename = "fastchat-worker")]
+    FastChatWorker,
     /// Redis serialization protocol.
     #[serde(rename = "resp")]
     Resp,
@@ -30,8 +51,20 @@ pub enum Protocol {
 
 impl Protocol {
     /// Every protocol.
-    pub const ALL: [Protocol; 5] =
-        [Protocol::OpenAiChat, Protocol::OpenAiCompletions, Protocol::Resp, Protocol::Nats, Protocol::Engine];
+    pub const ALL: [Protocol; 12] = [
+        Protocol::OpenAiChat,
+        Protocol::OpenAiCompletions,
+        Protocol::OpenAiResponses,
+        Protocol::OpenAiEmbeddings,
+        Protocol::Tgi,
+        Protocol::TritonGenerate,
+        Protocol::TritonInfer,
+        Protocol::LlamaCpp,
+        Protocol::FastChatWorker,
+        Protocol::Resp,
+        Protocol::Nats,
+        Protocol::Engine,
+    ];
 
     /// The name before the `=` of a target.
     #[must_use]
@@ -39,19 +72,55 @@ impl Protocol {
         match self {
             Protocol::OpenAiChat => "openai-chat",
             Protocol::OpenAiCompletions => "openai-completions",
+            Protocol::OpenAiResponses => "openai-responses",
+            Protocol::OpenAiEmbeddings => "openai-embeddings",
+            Protocol::Tgi => "tgi",
+            Protocol::TritonGenerate => "triton-generate",
+            Protocol::TritonInfer => "triton-infer",
+            Protocol::LlamaCpp => "llamacpp",
+            Protocol::FastChatWorker => "fastchat-worker",
             Protocol::Resp => "resp",
             Protocol::Nats => "nats",
             Protocol::Engine => "engine",
         }
     }
 
+    /// For protocols over HTTP: the usual path before the endpoint, and the endpoint. `{model}` stands for the model's name.
+    fn endpoint(self) -> Option<(&'static str, &'static str)> {
+        Some(match self {
+            Protocol::OpenAiChat => ("/v1", "/chat/completions"),
+            Protocol::OpenAiCompletions => ("/v1", "/completions"),
+            Protocol::OpenAiResponses => ("/v1", "/responses"),
+            Protocol::OpenAiEmbeddings => ("/v1", "/embeddings"),
+            Protocol::Tgi => ("", "/generate_stream"),
+            Protocol::TritonGenerate => ("/v2/models/{model}", "/generate_stream"),
+            Protocol::TritonInfer => ("/v2/models/{model}", "/infer"),
+            Protocol::LlamaCpp => ("", "/completion"),
+            Protocol::FastChatWorker => ("", "/worker_generate_stream"),
+            Protocol::Resp | Protocol::Nats | Protocol::Engine => return None,
+        })
+    }
+
+    /// Whether its answers can come as a stream of tokens.
+    #[must_use]
+    pub fn can_stream(self) -> bool {
+        self.family() == Family::Inference
+            && !matches!(self, Protocol::OpenAiEmbeddings | Protocol::TritonInfer)
+    }
+
+    /// Whether it is spoken over HTTP to an address of the user's.
+    #[must_use]
+    pub fn is_http(self) -> bool {
+        self.endpoint().is_some()
+    }
+
     /// The family of systems that speak it.
     #[must_use]
     pub fn family(self) -> Family {
         match self {
-            Protocol::OpenAiChat | Protocol::OpenAiCompletions | Protocol::Engine => Family::Inference,
             Protocol::Resp => Family::Cache,
             Protocol::Nats => Family::Queue,
+            _ => Family::Inference,
         }
     }
 
@@ -59,15 +128,10 @@ impl Protocol {
     #[must_use]
     fn default_port(self, tls: bool) -> u16 {
         match self {
-            Protocol::OpenAiChat | Protocol::OpenAiCompletions | Protocol::Engine => {
-                if tls {
-                    443
-                } else {
-                    80
-                }
-            }
             Protocol::Resp => 6379,
             Protocol::Nats => 4222,
+            _ if tls => 443,
+            _ => 80,
         }
     }
 }
@@ -118,7 +182,8 @@ impl Target {
 pub enum TargetError {
     /// There is no `protocol=` in front, or an unknown one.
     #[error(
-        "`{text}` names no protocol; expected PROTOCOL=ADDRESS with openai-chat, openai-completions, resp, nats or engine, as in `openai-chat=http://127.0.0.1:8000`"
+        "`{text}` names no protocol; expected PROTOCOL=ADDRESS with {}, as in `openai-chat=http://127.0.0.1:8000`",
+        names(" or ")
     )]
     Protocol {
         /// The text as written.
@@ -174,7 +239,7 @@ impl FromStr for Target {
                 path: String::new(),
             });
         }
-        let http = matches!(protocol, Protocol::OpenAiChat | Protocol::OpenAiCompletions);
+        let http = protocol.is_http();
         let (scheme, rest) = match address.split_once("://") {
             Some((scheme, rest)) => (scheme, rest),
             None => (if http { "http" } else { protocol.as_str() }, address),
@@ -203,13 +268,26 @@ impl FromStr for Target {
     }
 }
 
-/// Completes the path: none gets the API's usual one, one that is not an endpoint yet gets the endpoint appended.
+/// The names of all protocols in words, with `last` before the last one.
+fn names(last: &str) -> String {
+    let names: Vec<&str> = Protocol::ALL.into_iter().map(Protocol::as_str).collect();
+    match names.split_last() {
+        Some((end, rest)) => format!("{}{last}{end}", rest.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// Completes the path: none gets the protocol's usual one, one that is not an endpoint yet gets the endpoint appended.
 fn api_path(protocol: Protocol, path: &str) -> String {
-    let endpoint = if protocol == Protocol::OpenAiCompletions { "/completions" } else { "/chat/completions" };
+    let Some((base, endpoint)) = protocol.endpoint() else { return String::new() };
     match path.trim_end_matches('/') {
-        "" => format!("/v1{endpoint}"),
+        "" => format!("{base}{endpoint}"),
         full if full.ends_with(endpoint) => full.to_owned(),
-        base => format!("{base}{endpoint}"),
+        // Triton behind a prefix: the model is part of the usual path.
+        prefix if base.contains("{model}") && !prefix.contains("/models/") => {
+            format!("{prefix}{base}{endpoint}")
+        }
+        prefix => format!("{prefix}{endpoint}"),
     }
 }
 
@@ -237,11 +315,11 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.protocol {
             Protocol::Engine => write!(f, "engine={}", self.host),
-            Protocol::OpenAiChat | Protocol::OpenAiCompletions => {
+            protocol if protocol.is_http() => {
                 let scheme = if self.tls { "https" } else { "http" };
                 write!(f, "{}={scheme}://{}{}", self.protocol, self.authority(), self.path)
             }
-            Protocol::Resp | Protocol::Nats => {
+            _ => {
                 let scheme = if self.tls { "tls://" } else { "" };
                 write!(f, "{}={scheme}{}", self.protocol, self.authority())
             }
@@ -269,7 +347,7 @@ impl JsonSchema for Target {
         json_schema!({
             "type": "string",
             "description": "PROTOCOL=ADDRESS, as in openai-chat=http://127.0.0.1:8000, resp=127.0.0.1:6379, nats=127.0.0.1:4222 or engine=vllm-like",
-            "pattern": "^(openai-chat|openai-completions|resp|nats|engine)=.+$"
+            "pattern": format!("^({})=.+$", Protocol::ALL.map(Protocol::as_str).join("|"))
         })
     }
 }
@@ -286,6 +364,14 @@ mod tests {
             ("openai-chat=https://h/api/v3", "openai-chat=https://h:443/api/v3/chat/completions"),
             ("openai-chat=http://h/v1/chat/completions", "openai-chat=http://h:80/v1/chat/completions"),
             ("openai-completions=http://h:1", "openai-completions=http://h:1/v1/completions"),
+            ("openai-responses=http://h:1", "openai-responses=http://h:1/v1/responses"),
+            ("openai-embeddings=http://h:1/v1", "openai-embeddings=http://h:1/v1/embeddings"),
+            ("tgi=h:3000", "tgi=http://h:3000/generate_stream"),
+            ("triton-generate=h:1", "triton-generate=http://h:1/v2/models/{model}/generate_stream"),
+            ("triton-generate=h:1/x", "triton-generate=http://h:1/x/v2/models/{model}/generate_stream"),
+            ("triton-infer=h:1/v2/models/a", "triton-infer=http://h:1/v2/models/a/infer"),
+            ("llamacpp=h:8080", "llamacpp=http://h:8080/completion"),
+            ("fastchat-worker=h:21002", "fastchat-worker=http://h:21002/worker_generate_stream"),
             ("resp=127.0.0.1", "resp=127.0.0.1:6379"),
             ("resp=rediss://h:7", "resp=tls://h:7"),
             ("nats=nats://[::1]:4222", "nats=[::1]:4222"),

@@ -12,7 +12,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
-use touchstone_drivers::{Nats, NatsOptions, OpenAi, OpenAiKind, OpenAiOptions, Resp, RespOptions};
+use touchstone_drivers::{Dialect, Generation, GenerationOptions, Nats, NatsOptions, Resp, RespOptions};
 use touchstone_load::plan::SECOND;
 use touchstone_load::{Driver, LoadPlan, OpRecord};
 use touchstone_model::{Origin, Phase};
@@ -32,10 +32,10 @@ fn answering(then: Vec<Step>) -> TcpStub {
 }
 
 fn openai(addr: SocketAddr) -> Arc<dyn Driver> {
-    let mut options = OpenAiOptions::new(OpenAiKind::Chat, addr.to_string(), "m");
+    let mut options = GenerationOptions::new(Dialect::Chat, addr.to_string(), "m");
     options.input_tokens = 4;
     options.output_tokens = 1;
-    Arc::new(OpenAi::new(options).unwrap())
+    Arc::new(Generation::new(options).unwrap())
 }
 
 fn resp(keys: u64) -> Arc<dyn Driver> {
@@ -267,9 +267,9 @@ fn a_connection_whose_answer_ends_a_moment_later_is_used_again() {
 fn an_answer_whose_body_never_ends_holds_no_operation_up() {
     let stub = answering_in_a_chunk(vec![Step::Hang]);
     for connections in [1, 100] {
-        let mut options = OpenAiOptions::new(OpenAiKind::Chat, stub.addr().to_string(), "m");
+        let mut options = GenerationOptions::new(Dialect::Chat, stub.addr().to_string(), "m");
         (options.input_tokens, options.output_tokens, options.connections) = (4, 1, connections);
-        let driver: Arc<dyn Driver> = Arc::new(OpenAi::new(options).unwrap());
+        let driver: Arc<dyn Driver> = Arc::new(Generation::new(options).unwrap());
         let mut plan = plan("closed:1", 60 * SECOND);
         plan.requests = Some(20);
         let (outcome, records) = recorded(&spec(&driver, stub.addr(), plan), &Control::default());

@@ -1,6 +1,6 @@
 //! Streams as engines send them, and as they should not.
 
-use touchstone_drivers::{OpenAi, OpenAiKind, OpenAiOptions, Secret};
+use touchstone_drivers::{Dialect, Generation, GenerationOptions, Secret};
 use touchstone_load::{Driver, OpToken, Session, SessionEvent};
 
 use crate::support::{check_every_cut, feed, op, short};
@@ -10,16 +10,25 @@ const STREAM: &str =
 const END: &str = "0\r\n\r\n";
 const DONE: &str = "data: [DONE]\n\n";
 
-pub(crate) fn driver() -> OpenAi {
-    let mut options = OpenAiOptions::new(OpenAiKind::Chat, "127.0.0.1:8000", "tiny");
+pub(crate) fn driver() -> Generation {
+    let mut options = GenerationOptions::new(Dialect::Chat, "127.0.0.1:8000", "tiny");
     options.input_tokens = 4;
     options.api_key = Some(Secret::new("sk-verysecret"));
-    OpenAi::new(options).unwrap()
+    Generation::new(options).unwrap()
 }
 
 /// A session to which operation 0 was given.
 pub(crate) fn asked() -> Box<dyn Session> {
-    let mut session = driver().session(0, 0);
+    started(driver().session(0, 0))
+}
+
+/// The same in another dialect.
+pub(crate) fn asked_in(dialect: Dialect) -> Box<dyn Session> {
+    let driver = Generation::new(GenerationOptions::new(dialect, "127.0.0.1:8000", "tiny")).unwrap();
+    started(driver.session(0, 0))
+}
+
+fn started(mut session: Box<dyn Session>) -> Box<dyn Session> {
     let (mut out, mut events) = (Vec::new(), Vec::new());
     session.open(&mut out, &mut events);
     assert_eq!(events, [SessionEvent::Ready]);
@@ -378,7 +387,7 @@ fn answers_that_are_no_stream() {
     check(
         "JSON of something else",
         plain("200 OK", "application/json", r#"{"status":"ok"}"#),
-        &["0 head", "0 failed target decode not-openai"],
+        &["0 head", "0 failed target decode wrong-protocol"],
     );
     check(
         "events of another API",
@@ -386,12 +395,12 @@ fn answers_that_are_no_stream() {
             "data: {\"content\":\"ivo\",\"stop\":false}\n\n",
             "data: {\"content\":\"\",\"stop\":true}\n\n",
         ]),
-        &["0 head", "0 failed target decode not-openai"],
+        &["0 head", "0 failed target decode wrong-protocol"],
     );
     check(
         "a web page",
         plain("200 OK", "text/html", "<html><title>Hi</title></html>"),
-        &["0 head", "0 failed target decode not-openai"],
+        &["0 head", "0 failed target decode wrong-protocol"],
     );
     check(
         "events that are no JSON",

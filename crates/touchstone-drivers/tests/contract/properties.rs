@@ -2,6 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use touchstone_drivers::Dialect;
 use touchstone_load::{Driver, Session, SessionEvent};
 
 use crate::support::feed;
@@ -10,8 +11,14 @@ use crate::{nats, openai, resp};
 type Make = fn() -> Box<dyn Session>;
 
 /// Every kind of session, in a state in which bytes matter.
-const SESSIONS: [(&str, Make); 5] = [
+const SESSIONS: [(&str, Make); 11] = [
     ("openai", openai::asked),
+    ("responses", || openai::asked_in(Dialect::Responses)),
+    ("embeddings", || openai::asked_in(Dialect::Embeddings)),
+    ("tgi", || openai::asked_in(Dialect::Tgi)),
+    ("triton", || openai::asked_in(Dialect::TritonGenerate)),
+    ("llama.cpp", || openai::asked_in(Dialect::LlamaCpp)),
+    ("fastchat worker", || openai::asked_in(Dialect::FastChatWorker)),
     ("resp", resp::reads),
     ("resp greeting", || resp::driver(1.0, 8).session(0, 0)),
     ("nats consumer", nats::consumer),
@@ -40,6 +47,12 @@ const FRAGMENTS: &[&[u8]] = &[
     b"data: ",
     b"{\"choices\":[",
     b"event: error\n",
+    b"Content-Encoding: gzip\r\n",
+    b"data:{\"token\":{\"text\":\"a\",\"special\":false},\"generated_text\":null}\n\n",
+    b"data: {\"type\":\"response.output_text.delta\",\"delta\":\"a\"}\n\n",
+    b"data: {\"text_output\":\"a\"}\n\n",
+    b"data: {\"content\":\"a\",\"stop\":false,\"tokens_predicted\":1}\n\n",
+    b"{\"text\":\"ab\",\"error_code\":0,\"usage\":{\"completion_tokens\":0}}\0",
     b": ping\n\n",
     b"\xEF\xBB\xBF",
     b"+OK\r\n",

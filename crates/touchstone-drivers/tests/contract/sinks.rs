@@ -1,6 +1,6 @@
 //! Each driver against its own sink, over an ideal wire.
 
-use touchstone_drivers::{OpenAi, OpenAiKind, OpenAiOptions, Resp, RespOptions};
+use touchstone_drivers::{Dialect, Generation, GenerationOptions, Resp, RespOptions};
 use touchstone_load::{Driver, Session, SessionEvent, Sink};
 
 use crate::support::{op, short};
@@ -49,25 +49,45 @@ impl Wire {
 }
 
 #[test]
-fn openai() {
-    for kind in [OpenAiKind::Chat, OpenAiKind::Completions] {
-        let mut options = OpenAiOptions::new(kind, "h", "m");
+fn generation() {
+    for dialect in Dialect::ALL {
+        let mut options = GenerationOptions::new(dialect, "h", "m");
         options.output_tokens = 3;
-        let driver = OpenAi::new(options).unwrap();
+        let driver = Generation::new(options).unwrap();
+        let (chunks, tokens) = match dialect {
+            Dialect::Embeddings => (1, " 0"),
+            Dialect::TritonInfer => (1, ""),
+            Dialect::TritonGenerate | Dialect::Responses => (3, ""),
+            _ => (3, " 1"),
+        };
+        let done = match dialect {
+            Dialect::Embeddings => "done out=0 in=1",
+            Dialect::TritonInfer | Dialect::TritonGenerate => "done",
+            _ => "done out=3 in=1",
+        };
         for step in [1, 7, 100_000] {
             let mut wire = Wire::new(driver.session(0, 0), &driver, step);
             for number in 0..3 {
-                let content = format!("{number} content 1");
-                let expected = [
-                    format!("{number} head"),
-                    content.clone(),
-                    content.clone(),
-                    content,
-                    format!("{number} done out=3 in=1"),
-                ];
-                assert_eq!(wire.run(number..number + 1), expected, "{kind:?} in pieces of {step}");
+                let mut expected = vec![format!("{number} head")];
+                expected.extend((0..chunks).map(|_| format!("{number} content{tokens}")));
+                expected.push(format!("{number} {done}"));
+                assert_eq!(wire.run(number..number + 1), expected, "{dialect:?} in pieces of {step}");
             }
         }
+    }
+}
+
+#[test]
+fn whole_answers() {
+    for dialect in Dialect::ALL.into_iter().filter(|dialect| dialect.can_answer_whole()) {
+        let mut options = GenerationOptions::new(dialect, "h", "m");
+        (options.output_tokens, options.stream) = (3, false);
+        let driver = Generation::new(options).unwrap();
+        assert_eq!(driver.leading_metric().as_str(), "e2e");
+        let mut wire = Wire::new(driver.session(0, 0), &driver, 7);
+        let events = wire.run(0..1);
+        assert_eq!(events.len(), 3, "{dialect:?}: {events:?}");
+        assert!(events[2].starts_with("0 done"), "{dialect:?}: {events:?}");
     }
 }
 
@@ -96,7 +116,7 @@ fn sinks_bear_any_bytes() {
         resp.sink().unwrap().receive(bytes, &mut out);
         assert_eq!(out, b"-ERR Protocol error\r\n", "{bytes:?}");
     }
-    let openai = OpenAi::new(OpenAiOptions::new(OpenAiKind::Chat, "h", "m")).unwrap();
+    let openai = Generation::new(GenerationOptions::new(Dialect::Chat, "h", "m")).unwrap();
     let mut out = Vec::new();
     openai.sink().unwrap().receive(b"garbage", &mut out);
     assert!(out.is_empty());

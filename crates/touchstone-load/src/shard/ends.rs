@@ -97,9 +97,10 @@ impl Shard {
                 if e.chunks == 0 {
                     sums.empty_answers += 1;
                     // No content: there is no first token. The answer counts as one that never came.
-                    for metric in
-                        [MetricId::Ttft, MetricId::TtftFromSend, MetricId::E2e, MetricId::ServiceTime]
-                    {
+                    let streams = self.traits.leading == MetricId::Ttft;
+                    let metrics =
+                        [MetricId::E2e, MetricId::ServiceTime, MetricId::Ttft, MetricId::TtftFromSend];
+                    for metric in metrics.into_iter().take(if streams { 4 } else { 2 }) {
                         limits.observe_infinite(metric);
                         self.aggregate.observe_censored(metric, block, at);
                     }
@@ -129,8 +130,13 @@ impl Shard {
                                 .map(|total| e.last_ns.saturating_sub(e.first_ns) / u64::from(total - first)),
                         ),
                     ];
+                    // An answer that is asked for whole has no first token: it has a first byte, which says nothing of it.
+                    let streams = self.traits.leading == MetricId::Ttft;
+                    let whole = |metric: MetricId| {
+                        matches!(metric, MetricId::E2e | MetricId::ServiceTime | MetricId::Ntpot)
+                    };
                     for (metric, value) in values {
-                        if let Some(value) = value {
+                        if let Some(value) = value.filter(|_| streams || whole(metric)) {
                             limits.observe(metric, value);
                             self.aggregate.observe(metric, block, at, value, 1);
                         }

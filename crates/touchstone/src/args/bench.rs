@@ -21,6 +21,17 @@ const WARM_UP: Millis = Millis(2_000.0);
 /// The load when it is not given: one operation after another can harm nobody.
 const ARRIVAL: Arrival = Arrival::Closed { slots: 1 };
 
+/// What only answers that come as a stream have.
+const OF_STREAMS: [MetricId; 7] = [
+    MetricId::Ttft,
+    MetricId::TtftFromSend,
+    MetricId::TtftAnswer,
+    MetricId::Icl,
+    MetricId::Itl,
+    MetricId::Tpot,
+    MetricId::StreamClose,
+];
+
 /// What operations carry, by the family of the target.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum BenchWorkload {
@@ -32,6 +43,8 @@ pub(crate) enum BenchWorkload {
         input_tokens: u32,
         /// Generated tokens.
         output_tokens: u32,
+        /// Whether answers are asked for as streams.
+        stream: bool,
         /// Headers of each request; values may be secrets.
         headers: Vec<(String, String)>,
     },
@@ -142,6 +155,7 @@ impl BenchArgs {
                 model: flags.model,
                 input_tokens: flags.input_tokens.unwrap_or(128),
                 output_tokens: flags.output_tokens.unwrap_or(64),
+                stream: !flags.no_stream,
                 headers,
             },
             Family::Cache => BenchWorkload::Cache {
@@ -229,6 +243,7 @@ fn refuse_foreign_flags(flags: &BenchFlags, target: &Target) -> Result<(), Failu
         ("--model", Inference, flags.model.is_some()),
         ("--input-tokens", Inference, flags.input_tokens.is_some()),
         ("--output-tokens", Inference, flags.output_tokens.is_some()),
+        ("--no-stream", Inference, flags.no_stream),
         ("--header", Inference, !flags.header.is_empty()),
         ("--read-ratio", Cache, flags.read_ratio.is_some()),
         ("--keys", Cache, flags.keys.is_some()),
@@ -260,6 +275,14 @@ fn refuse_foreign_limits(flags: &BenchFlags, target: &Target) -> Result<(), Fail
             let known: Vec<&str> = known.map(|known| known.as_str()).collect();
             return Err(Failure::usage(format!("`{slo}`: `{metric}` is not measured for {family} targets"))
                 .hint(format!("a limit can be on {}", known.join(", "))));
+        }
+        if let Subject::Metric(metric, _) = slo.subject
+            && family == Family::Inference
+            && (flags.no_stream || !target.protocol.can_stream())
+            && OF_STREAMS.contains(&metric)
+        {
+            return Err(Failure::usage(format!("`{slo}`: an answer without a stream has no `{metric}`"))
+                .hint("put the limit on e2e, or ask for a stream"));
         }
     }
     Ok(())

@@ -292,7 +292,9 @@ const OUTPUT: &str = "Output";
 
 #[derive(Debug, Args)]
 pub(super) struct BenchFlags {
-    /// What to load: openai-chat=URL, openai-completions=URL, resp=HOST:PORT, nats=HOST:PORT or engine=PROFILE
+    /// What to load: openai-chat=URL, openai-completions=URL, openai-responses=URL, openai-embeddings=URL, tgi=URL,
+    /// triton-generate=URL, triton-infer=URL, llamacpp=URL, fastchat-worker=URL, resp=HOST:PORT, nats=HOST:PORT or
+    /// engine=PROFILE
     #[arg(long, value_name = "PROTOCOL=ADDRESS", value_parser = values::target)]
     pub(super) target: values::TargetArg,
     /// When operations start: poisson:50/s, constant:50/s, closed:64 [default: closed:1]
@@ -331,6 +333,9 @@ pub(super) struct BenchFlags {
     /// Generated tokens of a request [default: 64]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000), help_heading = WORKLOAD)]
     pub(super) output_tokens: Option<u32>,
+    /// Ask for each answer as one document instead of a stream: e2e is measured, ttft is not
+    #[arg(long, help_heading = WORKLOAD)]
+    pub(super) no_stream: bool,
     /// Share of reads among cache operations [default: 90%]
     #[arg(long, value_name = "SHARE", value_parser = values::share, help_heading = WORKLOAD)]
     pub(super) read_ratio: Option<f64>,

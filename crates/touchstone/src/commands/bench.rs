@@ -94,7 +94,8 @@ fn request(args: &BenchArgs) -> anyhow::Result<BenchRequest> {
     let mut payload = Payload { connections: args.connections, ..Payload::default() };
     let (mut model, mut headers) = (None, Vec::new());
     match &args.workload {
-        BenchWorkload::Inference { model: named, input_tokens, output_tokens, headers: given } => {
+        BenchWorkload::Inference { model: named, input_tokens, output_tokens, stream, headers: given } => {
+            payload.stream = *stream;
             payload.input_tokens = *input_tokens;
             payload.output_tokens = *output_tokens;
             model.clone_from(named);

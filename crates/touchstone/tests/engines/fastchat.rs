@@ -27,3 +27,18 @@ fn fastchat_streams_are_timed_by_their_content_and_not_by_their_end() {
         assert!(document.metrics.contains_key(&MetricId::StreamClose), "{}", benched.told());
     }
 }
+
+#[test]
+fn a_fastchat_workers_records_repeat_the_text_and_count_one_token_too_few() {
+    let _alone = ONE_ENGINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let fastchat = server!(Kind::FastChat);
+    let context = context();
+    let target = format!("fastchat-worker=http://{}", fastchat.second_addr());
+    let load = "--arrival closed:1 --requests 20 --input-tokens 24 --output-tokens 16 --seed 5";
+    let benched = valid_bench(&context, &target, load);
+    check_engine(&fastchat, "fastchat-worker", &benched);
+    let document = &benched.document;
+    assert_eq!(document.counts.output_tokens, Some(20 * 16), "{}", benched.told());
+    assert_eq!(document.target.product.as_deref(), Some("fastchat"), "{}", benched.told());
+    assert!(document.metrics.contains_key(&MetricId::Itl), "{}", benched.told());
+}

@@ -14,6 +14,7 @@
 mod harness;
 
 mod fastchat;
+mod triton;
 mod vllm;
 
 use std::io::Write;

@@ -13,7 +13,7 @@ fn vllm_counts_every_token_over_chat_and_completions() {
     let _alone = ONE_ENGINE.lock().unwrap_or_else(PoisonError::into_inner);
     let vllm = server!(Kind::Vllm);
     let context = context();
-    for protocol in ["openai-chat", "openai-completions"] {
+    for protocol in ["openai-chat", "openai-completions", "openai-responses"] {
         let target = format!("{protocol}={}", vllm.base_url());
         let load = "--arrival closed:2 --requests 60 --input-tokens 24 --output-tokens 16 --seed 5";
         let benched = valid_bench(&context, &target, load);

@@ -1,4 +1,5 @@
-//! What one event of an OpenAI stream, or one whole answer, says that matters to a measurement.
+//! What one event of a stream, or one whole answer, says that matters to a measurement, and the pieces that every
+//! dialect's decoder is made of.
 //!
 //! The hot path is one pass over the JSON without building a tree: strings are looked at for being empty or not, and
 //! everything else is skipped. Strings are read as bytes, because engines may cut a character in two.
@@ -23,14 +24,32 @@ pub(crate) struct Decoded {
     pub(crate) tool: bool,
     /// It has a finish reason.
     pub(crate) finish: bool,
-    /// It has the member `choices`, empty or not.
-    pub(crate) choices: bool,
+    /// It is of this dialect, whether it has content or not.
+    pub(crate) recognised: bool,
+    /// It is the last one of the answer.
+    pub(crate) end: bool,
     /// Output tokens so far.
     pub(crate) completion_tokens: Option<u32>,
+    /// Output tokens of this event alone, where the dialect says so.
+    pub(crate) event_tokens: Option<u32>,
+    /// Bytes of text so far, where events repeat the whole text.
+    pub(crate) text_length: Option<usize>,
     /// Input tokens.
     pub(crate) prompt_tokens: Option<u32>,
     /// An error instead of an answer.
     pub(crate) error: Option<ServerError>,
+}
+
+impl Decoded {
+    /// An error and nothing else.
+    pub(super) fn of_error(error: ServerError) -> Self {
+        Self { error: Some(error), ..Self::default() }
+    }
+
+    /// Whether it brought anything that was generated.
+    pub(crate) fn has_content(&self) -> bool {
+        self.text || self.reasoning || self.tool
+    }
 }
 
 /// An error as a server words it.
@@ -41,7 +60,7 @@ pub(crate) struct ServerError {
     pub(crate) status: Option<u16>,
 }
 
-/// Decodes one event or answer.
+/// Decodes one event or answer of chat completions or completions.
 pub(crate) fn decode(data: &[u8]) -> Result<Decoded, serde_json::Error> {
     let chunk: Chunk = serde_json::from_slice(data)?;
     let choices = chunk.choices.unwrap_or_default();
@@ -61,10 +80,11 @@ pub(crate) fn decode(data: &[u8]) -> Result<Decoded, serde_json::Error> {
         reasoning: choices.reasoning,
         tool: choices.tool,
         finish: choices.finish,
-        choices: choices.present,
+        recognised: choices.present,
         completion_tokens: usage.completion_tokens.and_then(|count| count.0),
         prompt_tokens: usage.prompt_tokens.and_then(|count| count.0),
         error,
+        ..Decoded::default()
     })
 }
 
@@ -93,6 +113,12 @@ pub(crate) fn error_message(body: &[u8]) -> String {
     printable(shown)
 }
 
+/// The `text` of a record that is an error.
+pub(super) fn error_text(data: &[u8]) -> String {
+    let value = serde_json::from_slice::<serde_json::Value>(data).unwrap_or_default();
+    value.get("text").and_then(serde_json::Value::as_str).map(cut).unwrap_or_default()
+}
+
 /// What a document is, without what it says: it may be generated text.
 pub(crate) fn describe(body: &[u8]) -> String {
     match serde_json::from_slice::<serde_json::Value>(body) {
@@ -112,7 +138,7 @@ fn cut(text: &str) -> String {
     printable(&text.chars().take(MESSAGE_LIMIT).collect::<String>())
 }
 
-fn status(code: Option<u64>) -> Option<u16> {
+pub(super) fn status(code: Option<u64>) -> Option<u16> {
     code.and_then(|code| u16::try_from(code).ok()).filter(|code| (400..600).contains(code))
 }
 
@@ -137,12 +163,18 @@ struct Chunk {
     error_code: Option<Count<u64>>,
 }
 
+/// Token counts of the OpenAI form.
 #[derive(Deserialize, Default)]
-struct Usage {
+pub(super) struct Usage {
     #[serde(default)]
-    completion_tokens: Option<Count<u32>>,
+    pub(super) completion_tokens: Option<Count<u32>>,
     #[serde(default)]
-    prompt_tokens: Option<Count<u32>>,
+    pub(super) prompt_tokens: Option<Count<u32>>,
+}
+
+/// The number in an optional count.
+pub(super) fn number(count: Option<Count<u32>>) -> Option<u32> {
+    count.and_then(|count| count.0)
 }
 
 #[derive(Deserialize)]
@@ -212,7 +244,7 @@ impl<'de> Deserialize<'de> for Choices {
 }
 
 /// Whether a string (or a list of content parts) has anything in it.
-struct Filled(bool);
+pub(super) struct Filled(pub(super) bool);
 
 impl<'de> Deserialize<'de> for Filled {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -235,7 +267,7 @@ impl<'de> Deserialize<'de> for Filled {
 }
 
 /// Whether a list or a map has any item.
-struct Many(bool);
+pub(super) struct Many(pub(super) bool);
 
 impl<'de> Deserialize<'de> for Many {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -260,7 +292,7 @@ impl<'de> Deserialize<'de> for Many {
     }
 }
 
-fn has_items<'de, A: SeqAccess<'de>>(mut items: A) -> Result<bool, A::Error> {
+pub(super) fn has_items<'de, A: SeqAccess<'de>>(mut items: A) -> Result<bool, A::Error> {
     let mut any = false;
     while items.next_element::<IgnoredAny>()?.is_some() {
         any = true;
@@ -290,7 +322,7 @@ impl<'de> Deserialize<'de> for ObjectName {
 }
 
 /// A text that is only wanted when it is an error's; anything that is no string counts as empty.
-struct Text(String);
+pub(super) struct Text(pub(super) String);
 
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -300,7 +332,7 @@ impl<'de> Deserialize<'de> for Text {
 }
 
 /// A number of tokens or an error's code; none when it is something else (a text, a negative number).
-struct Count<N>(Option<N>);
+pub(super) struct Count<N>(pub(super) Option<N>);
 
 impl<'de, N: TryFrom<u64>> Deserialize<'de> for Count<N> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -339,7 +371,7 @@ impl<'de, N: TryFrom<u64>> Deserialize<'de> for Count<N> {
 }
 
 /// An `error` member in any form: text, object, list; null is none.
-fn any_error<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ServerError>, D::Error> {
+pub(super) fn any_error<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ServerError>, D::Error> {
     // Errors are rare, so a tree is fine here; `Option` keeps the usual `null` from building one.
     let Some(value) = Option::<serde_json::Value>::deserialize(deserializer)? else { return Ok(None) };
     if value == "" || value == false {

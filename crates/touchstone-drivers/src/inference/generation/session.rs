@@ -1,4 +1,4 @@
-//! One connection to an OpenAI server: requests one after another, each answered by a stream.
+//! One connection to a server: requests one after another, each answered by a stream or by one document.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,8 +7,11 @@ use touchstone_load::{Answer, Failure, Op, OpToken, Session, SessionEvent};
 use touchstone_model::{Origin, Phase};
 
 use super::Shared;
-use super::decode::{self, Decoded};
+use super::dialect::Framing;
+use super::dialect::decode::{self, Decoded};
+use super::records;
 use crate::inference::http::{self, AtEof, Head, HttpError, Part};
+use crate::inference::inflate::{self, Inflate};
 use crate::inference::sse;
 
 /// Most bytes kept of an answer that is no success.
@@ -24,6 +27,8 @@ enum Body {
     /// Not known before its first byte.
     Unknown,
     Events,
+    /// Records that end with a NUL byte.
+    Records,
     /// One JSON document.
     Document,
     /// The words of a refusal with this status.
@@ -46,20 +51,32 @@ enum State {
 struct Progress {
     content: bool,
     finish: bool,
-    /// An event that is of no OpenAI stream.
+    /// An event that is of no stream of this dialect.
     foreign: bool,
+    /// Output tokens as the server counted them so far.
     output_tokens: Option<u32>,
+    /// Output tokens by the events that say how many they bring.
+    event_tokens: Option<u32>,
+    /// Tokens that content events have brought so far.
+    counted: u32,
+    /// The server counts one token too few, as its first event with text showed.
+    one_too_few: bool,
+    /// Bytes of text so far, where events repeat the whole text.
+    text_length: usize,
     input_tokens: Option<u32>,
     /// The operation has ended.
     ended: bool,
 }
 
 #[derive(Debug)]
-pub(super) struct OpenAiSession {
+pub(super) struct GenerationSession {
     shared: Arc<Shared>,
     state: State,
     http: http::Reader,
     sse: sse::Reader,
+    records: records::Reader,
+    /// Where the body is compressed.
+    inflate: Option<Inflate>,
     op: OpToken,
     /// Whether any byte came since the operation started.
     answered: bool,
@@ -74,13 +91,15 @@ pub(super) struct OpenAiSession {
     prompt: Vec<u8>,
 }
 
-impl OpenAiSession {
+impl GenerationSession {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
             state: State::Idle,
             http: http::Reader::new(),
             sse: sse::Reader::default(),
+            records: records::Reader::default(),
+            inflate: None,
             op: OpToken(u32::MAX),
             answered: false,
             progress: Progress::default(),
@@ -115,20 +134,45 @@ impl OpenAiSession {
         self.location = head.location;
         self.body.clear();
         self.sse.reset();
+        self.records.reset();
         events.push(SessionEvent::Head { op: self.op });
+        let framing = self.shared.options.dialect.framing(self.shared.options.stream);
         self.state = State::Reading(match head.status {
             200 if head.content_type == "text/event-stream" => Body::Events,
+            200..=299 if framing == Framing::Records => Body::Records,
             200..=299 => Body::Unknown,
             status => Body::Refusal(status),
         });
-        if let (200..=299, Some(encoding)) = (head.status, head.encoding) {
-            let failure = target(
-                Phase::Decode,
-                "content-encoding",
-                format!("the answer is encoded as `{encoding}`, which was not asked for"),
-                "turn off compression in the server or in the proxy before it",
-            );
-            self.fail(failure, events);
+        self.inflate = None;
+        if let Some(encoding) = head.encoding {
+            self.inflate = Inflate::new(&encoding);
+            if self.inflate.is_none() && (200..=299).contains(&head.status) {
+                let failure = target(
+                    Phase::Decode,
+                    "content-encoding",
+                    format!("the answer is encoded as `{encoding}`, which was not asked for"),
+                    "turn off compression in the server or in the proxy before it",
+                );
+                self.fail(failure, events);
+            }
+        }
+    }
+
+    /// Takes bytes of the body as they came; compressed ones are decoded first.
+    fn take_raw_body(&mut self, bytes: &[u8], events: &mut Vec<SessionEvent>) {
+        let Some(mut inflate) = self.inflate.take() else { return self.take_body(bytes, events) };
+        let result = inflate.push(bytes, &mut |ready| self.take_body(ready, events));
+        self.inflate = Some(inflate);
+        if let Err(error) = result {
+            self.fail_coding(&error, events);
+        }
+    }
+
+    /// The body is not what its coding says; an operation that has ended already is not touched.
+    fn fail_coding(&mut self, error: &inflate::Malformed, events: &mut Vec<SessionEvent>) {
+        if !self.progress.ended && self.state != State::Closed {
+            let advice = "turn off compression in the server or in the proxy before it";
+            self.fail(target(Phase::Decode, "content-encoding", error.to_string(), advice), events);
         }
     }
 
@@ -145,6 +189,14 @@ impl OpenAiSession {
             Body::Events => {
                 let Self { sse, progress, op, shared, .. } = self;
                 let pushed = sse.push(bytes, |event| take_event(progress, *op, shared, event, events));
+                self.after_events(pushed, events);
+            }
+            Body::Records => {
+                let Self { records, progress, op, shared, .. } = self;
+                let mut take = |data: &[u8]| {
+                    take_event(progress, *op, shared, sse::Event { data, error: false }, events);
+                };
+                let pushed = records.push(bytes, &mut take).map_err(|records::TooLong| sse::TooLong);
                 self.after_events(pushed, events);
             }
             Body::Document => {
@@ -186,13 +238,16 @@ impl OpenAiSession {
 
     /// The body is complete.
     fn take_end(&mut self, events: &mut Vec<SessionEvent>) {
+        if let Some(Err(error)) = self.inflate.take().map(|mut inflate| inflate.finish()) {
+            self.fail_coding(&error, events);
+        }
         if let State::Reading(Body::Events) = self.state {
             let Self { sse, progress, op, shared, .. } = self;
             let finished = sse.finish(|event| take_event(progress, *op, shared, event, events));
             self.after_events(finished, events);
         }
         match self.state {
-            State::Reading(Body::Events | Body::Unknown) => {
+            State::Reading(Body::Events | Body::Records | Body::Unknown) => {
                 let Progress { content, finish, foreign, .. } = self.progress;
                 // Where only the connection's end delimits the body, a cut looks like an end: then the finish
                 // reason is what tells them apart.
@@ -201,8 +256,11 @@ impl OpenAiSession {
                 } else if content {
                     self.fail(eof_in_stream(), events);
                 } else if foreign {
-                    let message = "the events of the stream are no completion chunks";
-                    self.fail(target(Phase::Decode, "not-openai", message, WRONG_PATH), events);
+                    let message = format!(
+                        "the events of the stream are none of `{}`",
+                        self.shared.options.dialect.name()
+                    );
+                    self.fail(target(Phase::Decode, FOREIGN, message, WRONG_PATH), events);
                 } else {
                     let failure = target(
                         Phase::Stream,
@@ -239,25 +297,17 @@ impl OpenAiSession {
     /// A 2xx answer that is one document instead of a stream.
     fn take_document(&mut self, events: &mut Vec<SessionEvent>) {
         let body = std::mem::take(&mut self.body);
-        let failure = match decode::decode(&body) {
+        let failure = match self.shared.options.dialect.decode(&body) {
             Ok(Decoded { error: Some(error), .. }) => stream_failure("error-in-body", error, &self.shared),
-            Ok(seen) if seen.choices => {
-                self.progress.output_tokens = seen.completion_tokens;
-                self.progress.input_tokens = seen.prompt_tokens;
-                if seen.text || seen.reasoning || seen.tool {
-                    self.progress.content = true;
-                    events.push(SessionEvent::Content {
-                        op: self.op,
-                        tokens: seen.completion_tokens.filter(|tokens| *tokens > 0),
-                        reasoning: seen.reasoning && !seen.text && !seen.tool,
-                    });
-                }
+            Ok(seen) if seen.recognised => {
+                take_decoded(&mut self.progress, self.op, &seen, events);
                 events.push(done(&mut self.progress, self.op));
                 return;
             }
             _ => {
-                let message = format!("the answer is no completion but {}", decode::describe(&body));
-                target(Phase::Decode, "not-openai", self.shared.blot(message), WRONG_PATH)
+                let name = self.shared.options.dialect.name();
+                let message = format!("the answer is none of `{name}` but {}", decode::describe(&body));
+                target(Phase::Decode, FOREIGN, self.shared.blot(message), WRONG_PATH)
             }
         };
         self.fail(failure, events);
@@ -313,8 +363,10 @@ impl OpenAiSession {
     }
 }
 
+/// The kind of failure of an answer that is of another protocol.
+const FOREIGN: &str = "wrong-protocol";
 const WRONG_PATH: &str =
-    "check that the path of the target is an OpenAI chat completions or completions endpoint";
+    "check that the path of the target is an endpoint of the protocol named before the `=`";
 
 fn target(phase: Phase, kind: &str, message: impl Into<String>, advice: &str) -> Failure {
     Failure::new(Origin::Target, phase, kind, message, advice)
@@ -331,7 +383,7 @@ fn eof_in_stream() -> Failure {
 
 fn done(progress: &mut Progress, op: OpToken) -> SessionEvent {
     progress.ended = true;
-    let output_tokens = match progress.output_tokens {
+    let output_tokens = match progress.output_tokens.or(progress.event_tokens) {
         // An empty answer has no tokens, whether the server says so or not.
         None if !progress.content => Some(0),
         tokens => tokens,
@@ -377,27 +429,16 @@ fn take_event(
     if data.is_empty() {
         return;
     }
-    let failure = match decode::decode(data) {
+    let failure = match shared.options.dialect.decode(data) {
         Ok(Decoded { error: Some(error), .. }) => stream_failure("error-in-stream", error, shared),
         _ if event.error => {
             let message = decode::error_message(data);
             stream_failure("error-in-stream", decode::ServerError { message, status: None }, shared)
         }
         Ok(seen) => {
-            let before = progress.output_tokens;
-            progress.output_tokens = seen.completion_tokens.or(before);
-            progress.input_tokens = seen.prompt_tokens.or(progress.input_tokens);
-            progress.finish |= seen.finish;
-            progress.foreign |= !seen.choices;
-            if seen.text || seen.reasoning || seen.tool {
-                progress.content = true;
-                // Usage in every chunk counts up, so the difference is what this chunk brought.
-                let tokens = seen
-                    .completion_tokens
-                    .and_then(|now| now.checked_sub(before.unwrap_or(0)))
-                    .filter(|tokens| *tokens > 0);
-                let reasoning = seen.reasoning && !seen.text && !seen.tool;
-                events.push(SessionEvent::Content { op, tokens, reasoning });
+            take_decoded(progress, op, &seen, events);
+            if seen.end {
+                events.push(done(progress, op));
             }
             return;
         }
@@ -405,12 +446,46 @@ fn take_event(
             Phase::Decode,
             "bad-event",
             // The category and place only: the event's text is the model's.
-            format!("an event of the stream is no completion chunk (column {})", error.column()),
+            format!("an event of the stream cannot be read (column {})", error.column()),
             WRONG_PATH,
         ),
     };
     progress.ended = true;
     events.push(SessionEvent::Failed { op, failure });
+}
+
+/// Takes what an event or a document says, with one content event when it brought any.
+fn take_decoded(progress: &mut Progress, op: OpToken, seen: &Decoded, events: &mut Vec<SessionEvent>) {
+    progress.input_tokens = seen.prompt_tokens.or(progress.input_tokens);
+    progress.finish |= seen.finish;
+    progress.foreign |= !seen.recognised;
+    if let Some(tokens) = seen.event_tokens {
+        progress.event_tokens = Some(progress.event_tokens.unwrap_or(0).saturating_add(tokens));
+    }
+    let grown = seen.text_length.is_some_and(|length| length > progress.text_length);
+    progress.text_length = seen.text_length.unwrap_or(progress.text_length).max(progress.text_length);
+    if let Some(tokens) = seen.completion_tokens {
+        // Text that came of no token: then it is the count that begins with 0 instead of 1.
+        progress.one_too_few |= grown && !progress.content && tokens == 0;
+        progress.output_tokens = Some(tokens + u32::from(progress.one_too_few));
+    }
+    if !(seen.has_content() || grown) {
+        return;
+    }
+    progress.content = true;
+    // Counts in the events go up, so the difference is what came since the last content. A count that comes with the last
+    // event only tells nothing about the chunks.
+    let so_far = match (progress.event_tokens, seen.completion_tokens) {
+        (Some(tokens), _) => Some(tokens),
+        (None, Some(_)) => progress.output_tokens,
+        (None, None) => None,
+    };
+    let tokens = so_far.and_then(|now| now.checked_sub(progress.counted));
+    progress.counted = so_far.unwrap_or(progress.counted).max(progress.counted);
+    // None from an embedding is a number; from an event with text it is a count that lags behind.
+    let tokens = tokens.filter(|tokens| *tokens > 0 || seen.event_tokens == Some(0));
+    let reasoning = seen.reasoning && !seen.text && !seen.tool;
+    events.push(SessionEvent::Content { op, tokens, reasoning });
 }
 
 /// What is wrong with bytes that are no HTTP response.
@@ -432,7 +507,7 @@ fn not_http(error: &HttpError) -> Failure {
     Failure::new(Origin::Target, Phase::Decode, kind, error.to_string(), advice)
 }
 
-impl Session for OpenAiSession {
+impl Session for GenerationSession {
     fn open(&mut self, _out: &mut Vec<u8>, events: &mut Vec<SessionEvent>) {
         events.push(SessionEvent::Ready);
     }
@@ -468,7 +543,7 @@ impl Session for OpenAiSession {
                     self.break_with(failure, events);
                 }
                 Ok(Some(Part::Head(head))) => self.take_head(head, events),
-                Ok(Some(Part::Body(body))) => self.take_body(body, events),
+                Ok(Some(Part::Body(body))) => self.take_raw_body(body, events),
                 Ok(Some(Part::End)) => self.take_end(events),
                 Err(error) => self.break_with(not_http(&error), events),
             }

@@ -1,4 +1,4 @@
-//! OpenAI chat completions and completions, streaming, over HTTP/1.1.
+//! Generations (and embeddings) over HTTP/1.1: one driver, and a dialect for each endpoint that it speaks to.
 //!
 //! Each operation is one POST whose prompt is a function of the seed and the operation's number, with a beginning
 //! that no other operation has, so that prefix caches cannot help. Temperature is 0 and the output length is fixed
@@ -10,7 +10,8 @@
 //!
 //! What it deliberately does not do: it neither keeps nor checks the generated text, and it follows no redirects.
 
-mod decode;
+mod dialect;
+mod records;
 mod session;
 mod sink;
 
@@ -26,23 +27,18 @@ use touchstone_workload::payload;
 
 use crate::{DriverError, Secret, decimal, in_range};
 
-/// Which endpoint is spoken to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OpenAiKind {
-    /// `/v1/chat/completions`: one user message.
-    Chat,
-    /// `/v1/completions`: a bare prompt.
-    Completions,
-}
+pub use self::dialect::Dialect;
 
-/// What an [`OpenAi`] driver is made from.
+/// What an [`Generation`] driver is made from.
 #[derive(Clone)]
-pub struct OpenAiOptions {
-    /// The endpoint's kind.
-    pub kind: OpenAiKind,
+pub struct GenerationOptions {
+    /// The endpoint.
+    pub dialect: Dialect,
+    /// Whether the answer is asked for as a stream; without one the whole of it comes at its end.
+    pub stream: bool,
     /// The value of the `host` header: name and port.
     pub host: String,
-    /// The path of the endpoint, from the first slash.
+    /// The path of the endpoint, from the first slash; `{model}` in it stands for the model's name.
     pub path: String,
     /// The model's name.
     pub model: String,
@@ -70,19 +66,16 @@ pub struct OpenAiOptions {
     pub cache_prompt: Option<bool>,
 }
 
-impl OpenAiOptions {
+impl GenerationOptions {
     /// Options with the defaults: 128 input and 64 output tokens, seed 0, 256 connections, `ignore_eos` and continuous
-    /// usage on, the usual path of the kind.
+    /// usage on, the usual path of the dialect, a stream where there is one.
     #[must_use]
-    pub fn new(kind: OpenAiKind, host: impl Into<String>, model: impl Into<String>) -> Self {
+    pub fn new(dialect: Dialect, host: impl Into<String>, model: impl Into<String>) -> Self {
         Self {
-            kind,
+            dialect,
+            stream: dialect.can_stream(),
             host: host.into(),
-            path: match kind {
-                OpenAiKind::Chat => "/v1/chat/completions",
-                OpenAiKind::Completions => "/v1/completions",
-            }
-            .to_owned(),
+            path: dialect.path().to_owned(),
             model: model.into(),
             headers: Vec::new(),
             api_key: None,
@@ -98,12 +91,13 @@ impl OpenAiOptions {
     }
 }
 
-impl fmt::Debug for OpenAiOptions {
+impl fmt::Debug for GenerationOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Header values may hold credentials.
         let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
-        f.debug_struct("OpenAiOptions")
-            .field("kind", &self.kind)
+        f.debug_struct("GenerationOptions")
+            .field("dialect", &self.dialect)
+            .field("stream", &self.stream)
             .field("host", &self.host)
             .field("path", &self.path)
             .field("model", &self.model)
@@ -119,7 +113,7 @@ impl fmt::Debug for OpenAiOptions {
 
 /// What all sessions of a driver share.
 struct Shared {
-    options: OpenAiOptions,
+    options: GenerationOptions,
     words: usize,
     /// Request line and headers, up to the value of `content-length`.
     head: Vec<u8>,
@@ -163,43 +157,53 @@ impl Shared {
     }
 }
 
-/// The driver of OpenAI endpoints.
+/// The driver of endpoints that generate.
 #[derive(Debug, Clone)]
-pub struct OpenAi {
+pub struct Generation {
     shared: Arc<Shared>,
 }
 
-impl OpenAi {
+impl Generation {
     /// Makes the driver.
     ///
     /// # Errors
     /// [`DriverError`] when a number is outside its range, or a header, the host or the path holds bytes that cannot
     /// be sent.
-    pub fn new(options: OpenAiOptions) -> Result<Self, DriverError> {
+    pub fn new(mut options: GenerationOptions) -> Result<Self, DriverError> {
         in_range("input_tokens", u64::from(options.input_tokens), 1, 10_000_000)?;
         in_range("output_tokens", u64::from(options.output_tokens), 1, 10_000_000)?;
         in_range("connections", u64::from(options.connections), 1, 1_000_000)?;
         let words = options.prompt_words.unwrap_or(options.input_tokens);
         in_range("prompt_words", u64::from(words), 1, 10_000_000)?;
+        options.stream &= options.dialect.can_stream();
+        options.stream |= !options.dialect.can_answer_whole();
+        if !options.stream
+            && matches!(options.dialect, Dialect::Tgi | Dialect::TritonGenerate)
+            && let Some(base) = options.path.strip_suffix("/generate_stream")
+        {
+            // Where others take a flag, these have another endpoint.
+            options.path = format!("{base}/generate");
+        }
         let head = request_head(&options)?;
-        let (before, after) = request_body(&options);
+        let (before, after) = options.dialect.body(&options);
         let shared =
             Shared { words: words as usize, options, head, before, after, simulated: AtomicBool::new(false) };
         Ok(Self { shared: Arc::new(shared) })
     }
 }
 
-fn request_head(options: &OpenAiOptions) -> Result<Vec<u8>, DriverError> {
+fn request_head(options: &GenerationOptions) -> Result<Vec<u8>, DriverError> {
     let refuse = |option, problem| Err(DriverError::Text { option, problem });
     let visible = |text: &str| !text.is_empty() && text.bytes().all(|byte| matches!(byte, 0x21..=0x7E));
     if !visible(&options.host) {
         return refuse("host", "a blank or a byte that a header cannot carry");
     }
-    if !visible(&options.path) || !options.path.starts_with('/') {
+    let path = options.path.replace("{model}", &options.model);
+    if !visible(&path) || !path.starts_with('/') {
         return refuse("path", "no leading slash, or a byte that a request line cannot carry");
     }
     let given = |name: &str| options.headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
-    let mut lines = vec![format!("POST {} HTTP/1.1", options.path)];
+    let mut lines = vec![format!("POST {path} HTTP/1.1")];
     for (name, value) in [
         ("host", options.host.as_str()),
         ("user-agent", concat!("touchstone/", env!("CARGO_PKG_VERSION"))),
@@ -237,42 +241,7 @@ fn request_head(options: &OpenAiOptions) -> Result<Vec<u8>, DriverError> {
     Ok(lines.join("\r\n").into_bytes())
 }
 
-/// The request's body before and after the prompt, which needs no escaping.
-fn request_body(options: &OpenAiOptions) -> (Vec<u8>, Vec<u8>) {
-    let mut stream_options = json!({"include_usage": true});
-    if options.continuous_usage {
-        stream_options["continuous_usage_stats"] = json!(true);
-    }
-    let mut body = json!({
-        "model": options.model,
-        "max_tokens": options.output_tokens,
-        "temperature": 0,
-        "stream": true,
-        "stream_options": stream_options,
-    });
-    if options.ignore_eos {
-        body["ignore_eos"] = json!(true);
-    }
-    if let Some(cache) = options.cache_prompt {
-        body["cache_prompt"] = json!(cache);
-    }
-    let mut before = body.to_string();
-    // The prompt comes last: the closing brace moves behind it.
-    before.pop();
-    let after = match options.kind {
-        OpenAiKind::Chat => {
-            before.push_str(r#","messages":[{"role":"user","content":""#);
-            r#""}]}"#
-        }
-        OpenAiKind::Completions => {
-            before.push_str(r#","prompt":""#);
-            r#""}"#
-        }
-    };
-    (before.into_bytes(), after.as_bytes().to_vec())
-}
-
-impl Driver for OpenAi {
+impl Driver for Generation {
     fn family(&self) -> Family {
         Family::Inference
     }
@@ -282,7 +251,7 @@ impl Driver for OpenAi {
     }
 
     fn session(&self, _shard: u32, _connection: u32) -> Box<dyn Session> {
-        Box::new(session::OpenAiSession::new(Arc::clone(&self.shared)))
+        Box::new(session::GenerationSession::new(Arc::clone(&self.shared)))
     }
 
     fn simulated(&self) -> bool {
@@ -290,22 +259,19 @@ impl Driver for OpenAi {
     }
 
     fn leading_metric(&self) -> MetricId {
-        MetricId::Ttft
+        if self.shared.options.stream { MetricId::Ttft } else { MetricId::E2e }
     }
 
     fn parameters(&self) -> BTreeMap<String, Value> {
         let options = &self.shared.options;
-        let protocol = match options.kind {
-            OpenAiKind::Chat => "openai-chat",
-            OpenAiKind::Completions => "openai-completions",
-        };
         [
-            ("protocol", json!(protocol)),
-            ("path", json!(options.path)),
+            ("protocol", json!(options.dialect.name())),
+            ("stream", json!(options.stream)),
+            ("path", json!(options.path.replace("{model}", &options.model))),
             ("model", json!(options.model)),
             ("input_tokens", json!(options.input_tokens)),
             ("prompt_words", json!(self.shared.words)),
-            ("output_tokens", json!(options.output_tokens)),
+            ("output_tokens", json!(self.asked_output_tokens())),
             ("temperature", json!(0)),
             ("ignore_eos", json!(options.ignore_eos)),
             ("continuous_usage", json!(options.continuous_usage)),
@@ -318,7 +284,7 @@ impl Driver for OpenAi {
     }
 
     fn asked_output_tokens(&self) -> Option<u32> {
-        Some(self.shared.options.output_tokens)
+        self.shared.options.dialect.generates().then_some(self.shared.options.output_tokens)
     }
 
     fn asked_input_tokens(&self) -> Option<u32> {
@@ -326,7 +292,7 @@ impl Driver for OpenAi {
     }
 
     fn sink(&self) -> Option<Box<dyn Sink>> {
-        Some(Box::new(sink::OpenAiSink::new(self.shared.options.kind, self.shared.options.output_tokens)))
+        Some(Box::new(sink::GenerationSink::new(&self.shared.options)))
     }
 }
 
@@ -334,8 +300,8 @@ impl Driver for OpenAi {
 mod tests {
     use super::*;
 
-    fn options() -> OpenAiOptions {
-        OpenAiOptions::new(OpenAiKind::Chat, "127.0.0.1:8000", "m\"1")
+    fn options() -> GenerationOptions {
+        GenerationOptions::new(Dialect::Chat, "127.0.0.1:8000", "m\"1")
     }
 
     #[test]
@@ -345,7 +311,7 @@ mod tests {
         asked.headers = vec![("X-Tenant".to_owned(), "blue".to_owned()), ("Host".to_owned(), "h".to_owned())];
         asked.cache_prompt = Some(false);
         asked.input_tokens = 5;
-        let driver = OpenAi::new(asked).unwrap();
+        let driver = Generation::new(asked).unwrap();
         let mut out = Vec::new();
         driver.shared.write_request(9, &mut Vec::new(), &mut out);
         let text = String::from_utf8(out).unwrap();
@@ -367,11 +333,11 @@ mod tests {
 
     #[test]
     fn completions_carry_a_bare_prompt_and_only_the_fields_that_are_on() {
-        let mut asked = OpenAiOptions::new(OpenAiKind::Completions, "h", "m");
+        let mut asked = GenerationOptions::new(Dialect::Completions, "h", "m");
         asked.ignore_eos = false;
         asked.continuous_usage = false;
         asked.prompt_words = Some(3);
-        let driver = OpenAi::new(asked).unwrap();
+        let driver = Generation::new(asked).unwrap();
         let mut out = Vec::new();
         driver.shared.write_request(0, &mut Vec::new(), &mut out);
         let text = String::from_utf8(out).unwrap();
@@ -387,7 +353,7 @@ mod tests {
         let mut asked = options();
         asked.api_key = Some(Secret::new("sk-verysecret"));
         asked.headers = vec![("X-Auth".to_owned(), "topsecret".to_owned())];
-        let driver = OpenAi::new(asked).unwrap();
+        let driver = Generation::new(asked).unwrap();
         let shown = format!("{driver:?} {:?} {:?}", driver.session(0, 0), driver.parameters());
         assert!(!shown.contains("verysecret") && !shown.contains("topsecret"), "{shown}");
         assert_eq!(driver.shared.blot("no sk-verysecret, topsecret".to_owned()), "no [secret], [secret]");
@@ -395,10 +361,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_sent_is_refused() {
-        let refused = |change: &dyn Fn(&mut OpenAiOptions)| {
+        let refused = |change: &dyn Fn(&mut GenerationOptions)| {
             let mut asked = options();
             change(&mut asked);
-            OpenAi::new(asked).unwrap_err().to_string()
+            Generation::new(asked).unwrap_err().to_string()
         };
         let header = |name: &str, value: &str| {
             let field = (name.to_owned(), value.to_owned());
