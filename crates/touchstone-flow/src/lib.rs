@@ -12,6 +12,7 @@ pub mod explain;
 pub mod launch;
 pub mod probe;
 pub mod scenario;
+pub mod search;
 pub mod utc;
 
 /// The version of touchstone.

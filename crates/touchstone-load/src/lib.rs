@@ -12,6 +12,7 @@ pub mod ledger;
 pub mod plan;
 pub mod record;
 pub mod referee;
+pub mod search;
 pub mod session;
 pub mod shard;
 pub mod slo;

@@ -112,6 +112,8 @@ findings! {
     MessagesReordered, "messages-reordered", Warning, "messages were received out of their producer's order";
     HostBusy, "host-busy", Warning, "other processes used the machine during the run";
     MissesUnexpected, "cache-misses", Note, "lookups missed although the keys were loaded before";
+    ProbesInvalid, "probes-invalid", Warning, "some probes of a search are invalid and decided nothing";
+    SearchIncomplete, "search-incomplete", Warning, "a search ended before it had narrowed its answer down as far as was asked for";
     InFlightLimit, "in-flight-limit", Warning, "operations waited because --max-in-flight was reached";
 }
 

@@ -17,6 +17,7 @@ pub mod metric;
 pub mod requirement;
 pub mod run;
 pub mod scenario;
+pub mod sweep;
 pub mod target;
 pub mod unit;
 
@@ -30,5 +31,6 @@ pub use metric::{Better, Dimension, Family, MetricId, Statistic};
 pub use requirement::{Comparison, Requirement, Subject};
 pub use run::{MetricSummary, RunDocument};
 pub use scenario::Scenario;
+pub use sweep::SweepDocument;
 pub use target::{Protocol, Target};
 pub use unit::{Quantity, Unit};

@@ -205,6 +205,7 @@ metrics! {
     GoodputShare, "goodput_share", Ratio, Higher, Reliability, Scalar, "operations that meet every SLO limit / operations intended in the measured window";
     SaturationPoint, "saturation_point", PerSecond, Higher, Throughput, Scalar, "greatest offered load without a growing backlog and with throughput >= 0.98 of it";
     SloCapacity, "slo_capacity", PerSecond, Higher, Throughput, Scalar, "greatest offered load at which the SLO gates pass";
+    SpikeThreshold, "spike_threshold", Count, Higher, Scalability, Scalar, "smallest concurrency at which the p99 of itl is more than twice its value at 1";
     ErrorRate, "error_rate", Ratio, Lower, Reliability, Scalar, "failed or unfinished operations / operations intended in the measured window";
     Lost, "lost", Count, Lower, Reliability, Scalar, "messages published and never received by the end of drain";
     Duplicated, "duplicated", Count, Lower, Consistency, Scalar, "messages received more than once";

@@ -12,6 +12,7 @@
 
 pub mod decision_store;
 pub mod digest;
+pub mod documents;
 pub mod event_log;
 mod files;
 pub mod id;

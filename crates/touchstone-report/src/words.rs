@@ -393,6 +393,7 @@ pub(crate) fn definition(lang: Lang, metric: MetricId) -> &'static str {
         MetricId::Goodput => "计划开始于测量窗口且满足全部 SLO 的操作数，每秒",
         MetricId::GoodputShare => "满足全部 SLO 的操作 / 计划开始于测量窗口的操作",
         MetricId::SaturationPoint => "积压不增长且吞吐不低于其 0.98 倍的最大计划负载",
+        MetricId::SpikeThreshold => "itl 的 p99 超过并发为 1 时两倍的最小并发数",
         MetricId::SloCapacity => "SLO 门槛全部通过的最大计划负载",
         MetricId::ErrorRate => "失败或未完成的操作 / 计划开始于测量窗口的操作",
         MetricId::Lost => "已发布但到排空结束仍未收到的消息数",

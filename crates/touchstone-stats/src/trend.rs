@@ -194,6 +194,38 @@ pub fn slope_interval(xs: &[f64], ys: &[f64], confidence: f64) -> Option<SlopeIn
     })
 }
 
+/// The drift of a level that is watched at even intervals, such as a backlog: how much it changes per step, with a two-sided
+/// interval from the spread of the changes over `batches` stretches of equal length (batch means).
+///
+/// A backlog near saturation is a random walk: its values depend on each other over the whole series, and the interval of a
+/// fitted line ([`slope_interval`]) is far too narrow there. The *changes* of a random walk are independent. Where the level
+/// is pulled back to a mean its changes are negatively correlated, and the interval is wider than it need be, never
+/// narrower. Values beyond the last full stretch are ignored.
+///
+/// `None` with fewer than 3 batches, fewer than `batches + 1` values, a value that is not finite, or `confidence` not strictly
+/// between 0 and 1.
+pub fn drift_interval(levels: &[f64], batches: usize, confidence: f64) -> Option<SlopeInterval> {
+    let good = batches >= 3 && levels.len() > batches && levels.iter().all(|level| level.is_finite());
+    if !(good && confidence > 0.0 && confidence < 1.0) {
+        return None;
+    }
+    let length = (levels.len() - 1) / batches;
+    let changes: Vec<f64> = (0..batches)
+        .map(|batch| (levels[(batch + 1) * length] - levels[batch * length]) / length as f64)
+        .collect();
+    let n = batches as f64;
+    let slope = changes.iter().sum::<f64>() / n;
+    let squares: f64 = changes.iter().map(|change| (change - slope).powi(2)).sum();
+    let half_width = student_t_quantile(0.5 + 0.5 * confidence, n - 1.0) * (squares / (n - 1.0) / n).sqrt();
+    Some(SlopeInterval {
+        slope,
+        lower: slope - half_width,
+        upper: slope + half_width,
+        intercept: levels[0],
+        n_effective: n,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -281,6 +313,42 @@ mod tests {
         assert!((s.upper - 0.6 - 3.182_446 * 0.08_f64.sqrt()).abs() < 1e-6, "{s:?}");
         assert!((s.upper + s.lower - 1.2).abs() < 1e-14);
         assert_eq!(s.n_effective, 5.0);
+    }
+
+    #[test]
+    fn the_drift_of_a_random_walk_is_covered_where_a_line_is_not() {
+        let mut rng = Rng::new(71);
+        let (mut drift, mut line) = (0, 0);
+        let cases = 600;
+        let xs: Vec<f64> = (0..=100).map(f64::from).collect();
+        for _ in 0..cases {
+            let mut level = 0.0;
+            let walk: Vec<f64> = (0..=100)
+                .map(|_| {
+                    level += rng.normal();
+                    level
+                })
+                .collect();
+            let holds = |found: Option<SlopeInterval>| {
+                u32::from(found.is_some_and(|found| found.lower <= 0.0 && 0.0 <= found.upper))
+            };
+            drift += holds(drift_interval(&walk, 10, 0.95));
+            line += holds(slope_interval(&xs, &walk, 0.95));
+        }
+        let share = |held: u32| f64::from(held) / f64::from(cases);
+        assert!((0.93..0.97).contains(&share(drift)), "{}", share(drift));
+        assert!(share(line) < 0.85, "{}", share(line));
+    }
+
+    #[test]
+    fn drift_agrees_with_a_worked_example() {
+        // Changes per step over three stretches of two: 1, 2, 3; mean 2, standard deviation 1, t(2) = 4.302653.
+        let found = drift_interval(&[0.0, 0.5, 2.0, 5.0, 6.0, 9.0, 12.0, 99.0], 3, 0.95).unwrap();
+        assert!((found.slope - 2.0).abs() < 1e-12);
+        assert!((found.upper - 2.0 - 4.302_653 / 3.0_f64.sqrt()).abs() < 1e-6, "{found:?}");
+        assert_eq!(drift_interval(&[0.0, 1.0, 2.0], 3, 0.95), None);
+        assert_eq!(drift_interval(&[0.0, 1.0, 2.0, f64::NAN], 3, 0.95), None);
+        assert_eq!(drift_interval(&[0.0; 30], 2, 0.95), None);
     }
 
     #[test]

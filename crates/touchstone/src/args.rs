@@ -5,6 +5,7 @@
 mod bench;
 mod init;
 mod raw;
+mod search;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -17,6 +18,7 @@ use touchstone_report::Lang;
 
 pub(crate) use bench::{BenchArgs, BenchWorkload, EngineArgs};
 pub(crate) use init::{DEMANDED, DemandAnswer, InitArgs, demand};
+pub(crate) use search::SearchArgs;
 pub(crate) use values::{Answer, Sink, answer, horizon, limit_quantity, percent, seconds};
 
 /// Readers of single values, for answers that are typed at a prompt.
@@ -79,6 +81,7 @@ pub(crate) enum Command {
     Decide(DecideArgs),
     Explain(ExplainArgs),
     Bench(Box<BenchArgs>),
+    Search(Box<SearchArgs>),
     Engine(EngineArgs),
     Runs(RunsArgs),
     Doctor(DoctorArgs),
@@ -266,6 +269,7 @@ fn command(raw: Raw, out: Folder) -> Result<Command, Failure> {
             out,
         }),
         Raw::Bench(flags) => Command::Bench(Box::new(BenchArgs::from_flags(*flags, out)?)),
+        Raw::Search(flags) => Command::Search(Box::new(SearchArgs::from_flags(*flags, out)?)),
         Raw::Engine(flags) => Command::Engine(EngineArgs::from_flags(*flags)?),
         Raw::Runs(flags) => {
             let (action, json) = match flags.action {

@@ -15,5 +15,6 @@ pub(crate) mod matching;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod scenario;
+pub(crate) mod search;
 pub(crate) mod version;
 pub(crate) mod watch;

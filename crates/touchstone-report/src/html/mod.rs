@@ -6,10 +6,12 @@
 mod charts;
 mod decision;
 mod run;
+mod sweep;
 
 pub use decision::decision_report;
 pub(crate) use decision::{gate_of, requirements};
 pub use run::run_report;
+pub use sweep::sweep_report;
 
 use touchstone_model::MetricId;
 

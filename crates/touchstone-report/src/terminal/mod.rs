@@ -7,12 +7,15 @@ mod matching;
 mod plot;
 mod progress;
 mod run;
+mod sweep;
 
 pub use decision::decision;
 pub use matching::{MatchRow, match_table};
 pub use progress::{Progress, RunPhase, progress_line};
 pub(crate) use run::certificate_pairs;
 pub use run::run_summary;
+pub use sweep::sweep_summary;
+pub(crate) use sweep::{curve, estimate_text, shape_text};
 
 pub(crate) use decision::headline;
 

@@ -75,6 +75,8 @@ pub(super) enum Raw {
     Explain(ExplainFlags),
     /// Put one target under exact load and report what was measured
     Bench(Box<BenchFlags>),
+    /// Find the limits of one target by adaptive search over its load
+    Search(Box<super::search::SearchFlags>),
     /// Run the embedded engine: a simulated server behind the OpenAI protocol
     Engine(Box<EngineFlags>),
     /// List, show and verify recorded runs

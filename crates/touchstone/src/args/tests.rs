@@ -74,6 +74,31 @@ fn the_spellings_of_the_contract_are_understood() {
 }
 
 #[test]
+fn a_search_knows_what_it_can_look_for() {
+    let search = |line: &str| match parsed(&format!("search --target engine=flat {line}")) {
+        Command::Search(args) => *args,
+        other => panic!("{other:?}"),
+    };
+    let plain = search("");
+    assert_eq!(plain.plan.goals, [touchstone_load::search::Goal::Saturation]);
+    assert_eq!((plain.plan.from, plain.plan.whole, plain.budget), (1.0, false, None));
+    assert_eq!(search("--slo ttft.p95<=200ms --arrival constant:5/s").plan.goals.len(), 2);
+    let closed = search("--arrival closed:64");
+    assert_eq!((closed.plan.from, closed.plan.at_most, closed.plan.whole), (1.0, 64.0, true));
+    assert_eq!(search("--find spike-threshold --at-most 8").plan.at_most, 8.0);
+    let refused = |line: &str| refused(&format!("search {line}"));
+    assert!(refused("--target engine=flat --find slo-capacity").contains("--slo"));
+    assert!(refused("--target engine=flat --find saturation-point --arrival closed:4").contains("open loop"));
+    assert!(refused("--target engine=flat --requests 5").contains("--duration"));
+    assert!(
+        refused("--target engine=flat --arrival poisson:50/s --at-most 10").contains("below the first level")
+    );
+    let remote = "--target resp=10.1.2.3 --arrival poisson:5/s --duration 5s";
+    assert!(refused(remote).contains("--at-most"));
+    parsed(&format!("search {remote} --at-most 100"));
+}
+
+#[test]
 fn a_bench_has_defaults() {
     let args = bench("--target resp=127.0.0.1");
     assert_eq!(args.arrival, Arrival::Closed { slots: 1 });

@@ -51,6 +51,14 @@ pub(super) fn length(text: &str) -> Result<Millis, String> {
     if millis.0 < 0.001 { Err(format!("`{text}` is too short; expected at least 1us")) } else { Ok(millis) }
 }
 
+/// A positive number, such as a greatest level.
+pub(super) fn positive(text: &str) -> Result<f64, String> {
+    match text.trim().trim_end_matches("/s").parse::<f64>() {
+        Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
+        _ => Err(format!("`{text}` is no positive number")),
+    }
+}
+
 /// `10s`, `0s`: at most 30 days.
 pub(super) fn duration(text: &str) -> Result<Millis, String> {
     // `0` needs no unit to be understood.

@@ -22,15 +22,7 @@ pub(crate) fn run(args: &BenchArgs, ui: &Ui) -> anyhow::Result<ExitCode> {
     if args.seed.is_none() {
         ui.note(&format!("seed {} (give it with --seed to repeat schedule and payloads)", request.plan.seed));
     }
-    let engine = match args.target.protocol {
-        Protocol::Engine => {
-            let program = std::env::current_exe().context("cannot find this program's own file")?;
-            let engine = launch::engine(&program, &args.target.host, request.plan.seed)?;
-            request.target = engine.target.clone();
-            Some(engine)
-        }
-        _ => None,
-    };
+    let engine = launched(args, &mut request)?;
     let control = control_by_ctrl_c()?;
     let benched = {
         let mut watcher = Watcher::new(ui);
@@ -43,6 +35,20 @@ pub(crate) fn run(args: &BenchArgs, ui: &Ui) -> anyhow::Result<ExitCode> {
     } else {
         ExitCode::BrokenEvidence
     }))
+}
+
+/// Launches the embedded engine where it is the target, and points the request at it.
+pub(super) fn launched(
+    args: &BenchArgs,
+    request: &mut BenchRequest,
+) -> anyhow::Result<Option<launch::Engine>> {
+    if args.target.protocol != Protocol::Engine {
+        return Ok(None);
+    }
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let engine = launch::engine(&program, &args.target.host, request.plan.seed)?;
+    request.target = engine.target.clone();
+    Ok(Some(engine))
 }
 
 fn show(args: &BenchArgs, benched: &Benched, ui: &Ui) -> anyhow::Result<()> {
@@ -90,7 +96,8 @@ fn code(args: &BenchArgs, document: &RunDocument) -> ExitCode {
     ])
 }
 
-fn request(args: &BenchArgs) -> anyhow::Result<BenchRequest> {
+/// The request of a command line, with secrets and files read.
+pub(super) fn request(args: &BenchArgs) -> anyhow::Result<BenchRequest> {
     let mut payload = Payload { connections: args.connections, ..Payload::default() };
     let (mut model, mut headers) = (None, Vec::new());
     match &args.workload {

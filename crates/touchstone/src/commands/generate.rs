@@ -10,6 +10,7 @@ use touchstone_model::decision::DecisionDocument;
 use touchstone_model::metric::MetricKind;
 use touchstone_model::{
     Better, CapabilityId, Dimension, Family, FindingCode, Level, MetricId, RunDocument, Scenario, Severity,
+    SweepDocument,
 };
 
 use crate::args::{GenerateArgs, definition};
@@ -51,6 +52,7 @@ fn files() -> anyhow::Result<BTreeMap<&'static str, String>> {
             "schemas/decision.schema.json",
             schema(schemars::schema_for!(DecisionDocument), "Decision document")?,
         ),
+        ("schemas/sweep.schema.json", schema(schemars::schema_for!(SweepDocument), "Sweep document")?),
         (
             "schemas/product.schema.json",
             schema(touchstone_catalog::product_schema(), "Product file of the catalog")?,

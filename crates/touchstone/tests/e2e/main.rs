@@ -14,6 +14,7 @@ mod real;
 mod real_records;
 mod records;
 mod schedule;
+mod search;
 mod secrets;
 mod simulated;
 mod tls;

@@ -21,6 +21,7 @@ fn every_command_has_help() {
         "decide",
         "explain",
         "bench",
+        "search",
         "engine",
         "runs",
         "doctor",
