@@ -28,6 +28,12 @@ impl<'a> Figure<'a> {
         if metric == MetricId::Cost {
             return candidate.price.map(|price| Figure::Fixed(price.0));
         }
+        Self::measured(Subject::Metric(metric, statistic), pool)
+    }
+
+    /// The figure of a measured subject; none when it was not measured.
+    pub(crate) fn measured(subject: Subject, pool: &'a Pool<'_>) -> Option<Self> {
+        let Subject::Metric(metric, statistic) = subject else { return None };
         if pool.is_empty() {
             return None;
         }

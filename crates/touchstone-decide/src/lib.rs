@@ -28,6 +28,7 @@
 
 mod bounds;
 mod compare;
+pub mod contrast;
 mod figure;
 mod gate;
 mod judged;

@@ -320,7 +320,7 @@ pub fn bench(
     Ok(Benched { document, dir })
 }
 
-fn endpoint(request: &BenchRequest) -> Result<Endpoint, TlsConfigError> {
+pub(crate) fn endpoint(request: &BenchRequest) -> Result<Endpoint, TlsConfigError> {
     let target = &request.target;
     let endpoint = Endpoint::tcp(target.host.clone(), target.port);
     if target.tls {

@@ -6,7 +6,9 @@
 //! [`decision::decide_and_record`], [`explain::open`].
 
 pub mod bench;
+pub mod compare;
 pub mod decision;
+pub mod deploy;
 mod driver;
 pub mod explain;
 pub mod launch;

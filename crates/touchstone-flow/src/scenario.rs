@@ -21,6 +21,8 @@ pub const SCENARIO_LABEL: &str = "scenario";
 pub const CANDIDATE_LABEL: &str = "candidate";
 /// The parameter of a run that numbers its repeat, from 1.
 pub const REPEAT_LABEL: &str = "repeat";
+/// The parameter of a run that names the deploy of its target, where it is known.
+pub const DEPLOY_LABEL: &str = touchstone_decide::contrast::DEPLOY;
 
 /// A scenario with the bytes it was read from, which are its evidence.
 #[derive(Debug, Clone)]
@@ -216,11 +218,14 @@ fn bench_one(
         )?),
         _ => None,
     };
-    let labels = BTreeMap::from([
+    let mut labels = BTreeMap::from([
         (SCENARIO_LABEL.to_owned(), file.digest.clone().into()),
         (CANDIDATE_LABEL.to_owned(), one.candidate.name.clone().into()),
         (REPEAT_LABEL.to_owned(), repeat.into()),
     ]);
+    if engine.is_some() {
+        labels.insert(DEPLOY_LABEL.to_owned(), touchstone_records::id::new_id("d").into());
+    }
     let unusable = |source| ScenarioError::Bench { candidate: one.candidate.name.clone(), source };
     let (api_key, ca_pem) = credentials(&one.candidate).map_err(unusable)?;
     let request = BenchRequest {

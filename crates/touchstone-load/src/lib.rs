@@ -16,6 +16,7 @@ pub mod search;
 pub mod session;
 pub mod shard;
 pub mod slo;
+pub mod steady;
 pub mod summary;
 
 pub use aggregate::Aggregate;

@@ -112,6 +112,10 @@ findings! {
     MessagesReordered, "messages-reordered", Warning, "messages were received out of their producer's order";
     HostBusy, "host-busy", Warning, "other processes used the machine during the run";
     MissesUnexpected, "cache-misses", Note, "lookups missed although the keys were loaded before";
+    FewRuns, "few-runs", Warning, "a comparison rests on fewer than 5 runs a side: nothing is claimed";
+    FewDeploys, "few-deploys", Note, "a comparison rests on fewer than 3 deploys a side, or on deploys that are not known: it holds for these deploys";
+    RunsLeftOut, "runs-left-out", Warning, "invalid runs were left out of a comparison";
+    UnequalWorkload, "unequal-workload", Warning, "two sides of a comparison were loaded differently";
     ProbesInvalid, "probes-invalid", Warning, "some probes of a search are invalid and decided nothing";
     SearchIncomplete, "search-incomplete", Warning, "a search ended before it had narrowed its answer down as far as was asked for";
     InFlightLimit, "in-flight-limit", Warning, "operations waited because --max-in-flight was reached";

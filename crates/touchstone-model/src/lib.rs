@@ -8,6 +8,7 @@
 
 pub mod arrival;
 pub mod capability;
+pub mod comparison;
 pub mod decision;
 pub mod document;
 pub mod failure;
@@ -23,6 +24,7 @@ pub mod unit;
 
 pub use arrival::Arrival;
 pub use capability::{CapabilityId, CapabilityValue};
+pub use comparison::ComparisonDocument;
 pub use document::{DocumentError, Problem};
 pub use failure::{Origin, Phase};
 pub use finding::{Finding, FindingCode, Severity};

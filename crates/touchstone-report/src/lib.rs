@@ -12,6 +12,7 @@
 //! | --- | --- |
 //! | [`terminal`] | what `bench`, `match`, `run` and `decide` show on a screen |
 //! | [`html`] | self-contained pages for runs and decisions |
+//! | [`junit`] | test reports for continuous integration |
 //! | [`markdown`] | the decision record, compatible with MADR 4 |
 //! | [`text`] | tables, wrapping and trees of plain text, `explain` |
 //! | [`svg`] | the charts, each a complete `<svg>` element |
@@ -21,6 +22,7 @@
 
 mod distribution;
 pub mod html;
+pub mod junit;
 pub mod markdown;
 mod number;
 mod reading;

@@ -3,9 +3,11 @@
 //! Neither stage looks at the environment, the terminal or a file, so both can be tested with plain lists of words.
 
 mod bench;
+mod compare;
 mod init;
 mod raw;
 mod search;
+mod series;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -17,6 +19,7 @@ use clap::CommandFactory as _;
 use touchstone_report::Lang;
 
 pub(crate) use bench::{BenchArgs, BenchWorkload, EngineArgs};
+pub(crate) use compare::{CompareArgs, RerunArgs};
 pub(crate) use init::{DEMANDED, DemandAnswer, InitArgs, demand};
 pub(crate) use search::SearchArgs;
 pub(crate) use values::{Answer, Sink, answer, horizon, limit_quantity, percent, seconds};
@@ -82,6 +85,8 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     Bench(Box<BenchArgs>),
     Search(Box<SearchArgs>),
+    Compare(Box<CompareArgs>),
+    Rerun(RerunArgs),
     Engine(EngineArgs),
     Runs(RunsArgs),
     Doctor(DoctorArgs),
@@ -238,7 +243,11 @@ pub(crate) fn parse<T: Into<OsString> + Clone>(words: impl IntoIterator<Item = T
         },
     };
     let out = Folder(cli.global.out);
-    let command = command(cli.command, out).map_err(|failure| Stop::Failure(globals, failure))?;
+    let mut command = command(cli.command, out).map_err(|failure| Stop::Failure(globals, failure))?;
+    if let Command::Bench(args) = &mut command {
+        let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        args.replayable = compare::replayable(&words);
+    }
     Ok(Request { globals, command })
 }
 
@@ -269,6 +278,8 @@ fn command(raw: Raw, out: Folder) -> Result<Command, Failure> {
             out,
         }),
         Raw::Bench(flags) => Command::Bench(Box::new(BenchArgs::from_flags(*flags, out)?)),
+        Raw::Compare(flags) => Command::Compare(Box::new(CompareArgs::from_flags(*flags, out)?)),
+        Raw::Rerun(run) => Command::Rerun(RerunArgs::from_flags(run, out)),
         Raw::Search(flags) => Command::Search(Box::new(SearchArgs::from_flags(*flags, out)?)),
         Raw::Engine(flags) => Command::Engine(EngineArgs::from_flags(*flags)?),
         Raw::Runs(flags) => {

@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod check;
+pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod decide;
 pub(crate) mod demo;
@@ -12,9 +13,11 @@ pub(crate) mod generate;
 pub(crate) mod init;
 pub(crate) mod man;
 pub(crate) mod matching;
+pub(crate) mod rerun;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod scenario;
 pub(crate) mod search;
+pub(crate) mod series;
 pub(crate) mod version;
 pub(crate) mod watch;

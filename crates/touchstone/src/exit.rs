@@ -12,7 +12,7 @@ pub(crate) enum ExitCode {
     /// An input file, an argument or the machine's set-up does not allow what was asked for.
     BadInput,
     /// An SLO that was asked for was not met, or could not be shown to be met with the confidence asked for; or a finding
-    /// reached `--fail-on`.
+    /// reached `--fail-on`; or something is worse than the baseline.
     NotMet,
     /// Stored evidence is missing, changed or unreadable.
     BrokenEvidence,
@@ -54,7 +54,7 @@ impl ExitCode {
                 "an input file, an argument or the machine's set-up does not allow what was asked for"
             }
             ExitCode::NotMet => {
-                "an SLO that was asked for was not met or could not be shown to be met, or a finding reached `--fail-on`"
+                "an SLO that was asked for was not met or could not be shown to be met, a finding reached `--fail-on`, or something is worse than `--baseline` (or, with `compare --gate`, than `--against`)"
             }
             ExitCode::BrokenEvidence => "stored evidence is missing, changed or unreadable",
             ExitCode::Interrupted => "the command was interrupted; what was measured until then was reported",

@@ -64,6 +64,8 @@ fn dispatch(command: &Command, ui: &Ui) -> anyhow::Result<ExitCode> {
         Command::Decide(args) => commands::decide::run(args, ui),
         Command::Explain(args) => commands::explain::run(args, ui),
         Command::Bench(args) => commands::bench::run(args, ui),
+        Command::Compare(args) => commands::compare::run(args, ui),
+        Command::Rerun(args) => commands::rerun::run(args, ui),
         Command::Search(args) => commands::search::run(args, ui),
         Command::Engine(args) => commands::engine::run(args, ui),
         Command::Runs(args) => commands::runs::run(args, ui),

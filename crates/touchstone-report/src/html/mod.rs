@@ -4,10 +4,12 @@
 //! Whatever comes from a document is escaped; nothing from outside becomes markup or an address.
 
 mod charts;
+mod comparison;
 mod decision;
 mod run;
 mod sweep;
 
+pub use comparison::comparison_report;
 pub use decision::decision_report;
 pub(crate) use decision::{gate_of, requirements};
 pub use run::run_report;

@@ -2,6 +2,7 @@
 //!
 //! Everything is understood without colour: marks are words, states are words, and colour only repeats them.
 
+mod comparison;
 mod decision;
 mod matching;
 mod plot;
@@ -9,6 +10,8 @@ mod progress;
 mod run;
 mod sweep;
 
+pub use comparison::comparison_summary;
+pub(crate) use comparison::{interval_text, metric_text, side_text, standing_text, unit_text};
 pub use decision::decision;
 pub use matching::{MatchRow, match_table};
 pub use progress::{Progress, RunPhase, progress_line};

@@ -8,7 +8,9 @@ use touchstone_model::unit::Millis;
 use touchstone_model::{Arrival, Family, MetricId, Protocol, Requirement, Severity, Subject, Target};
 
 use super::Folder;
+use super::compare::Replayable;
 use super::raw::{BenchFlags, EngineFlags};
+use super::series::SeriesArgs;
 use super::values::{self, Sink};
 use crate::failure::Failure;
 
@@ -113,6 +115,10 @@ pub(crate) struct BenchArgs {
     pub(crate) record: bool,
     /// Whether the loopback ceiling is measured before the run.
     pub(crate) ceiling: bool,
+    /// What goes beyond one run.
+    pub(crate) series: SeriesArgs,
+    /// The words of this command line that can be repeated.
+    pub(crate) replayable: Replayable,
     /// The folder of what is kept.
     pub(crate) out: Folder,
 }
@@ -147,6 +153,7 @@ impl BenchArgs {
         let headers = headers.map_err(Failure::usage)?;
         let api_key_env =
             flags.api_key_env.as_deref().map(values::variable).transpose().map_err(Failure::usage)?;
+        let series = SeriesArgs::from_flags(flags.series, &target)?;
         let by_requests = flags.requests.is_some();
         let duration = flags.duration.unwrap_or(if by_requests { REQUESTS_DURATION } else { DURATION });
         let warm_up = flags.warm_up.unwrap_or(if by_requests { Millis(0.0) } else { WARM_UP });
@@ -189,6 +196,8 @@ impl BenchArgs {
             html: flags.html,
             record: !flags.no_record,
             ceiling: !flags.no_ceiling,
+            series,
+            replayable: Replayable::default(),
             out,
         })
     }

@@ -75,6 +75,10 @@ pub(super) enum Raw {
     Explain(ExplainFlags),
     /// Put one target under exact load and report what was measured
     Bench(Box<BenchFlags>),
+    /// Say how recorded runs stand against others: better, equivalent, worse, or not resolved
+    Compare(Box<super::compare::CompareFlags>),
+    /// Repeat a recorded bench with its own words and seed
+    Rerun(RunId),
     /// Find the limits of one target by adaptive search over its load
     Search(Box<super::search::SearchFlags>),
     /// Run the embedded engine: a simulated server behind the OpenAI protocol
@@ -391,6 +395,8 @@ pub(super) struct BenchFlags {
     /// Skip measuring what this machine could send at most (2s before the run)
     #[arg(long, help_heading = OUTPUT)]
     pub(super) no_ceiling: bool,
+    #[command(flatten)]
+    pub(super) series: super::series::SeriesFlags,
 }
 
 const FAULTS: &str = "Faults";

@@ -76,6 +76,10 @@ impl SearchArgs {
             return Err(Failure::usage("`--requests` does not go with a search")
                 .hint("the length of a probe is `--duration`"));
         }
+        if let Some(given) = flags.bench.series.given() {
+            return Err(Failure::usage(format!("`{given}` does not go with a search"))
+                .hint("a search makes its own series of runs"));
+        }
         let find_spike = flags.find.contains(&GoalName::SpikeThreshold);
         let mut bench = BenchArgs::from_flags(flags.bench, out)?;
         if !given {

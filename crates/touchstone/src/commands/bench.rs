@@ -8,8 +8,9 @@ use touchstone_flow::bench::{BenchRequest, Benched, Payload, bench};
 use touchstone_flow::launch;
 use touchstone_model::run::Outcome;
 use touchstone_model::{FindingCode, Protocol, RunDocument, Severity};
-use touchstone_report::{html, terminal};
+use touchstone_report::{html, junit, terminal};
 
+use super::series;
 use super::watch::{Watcher, control_by_ctrl_c};
 use crate::args::{BenchArgs, BenchWorkload, Sink};
 use crate::exit::ExitCode;
@@ -22,6 +23,11 @@ pub(crate) fn run(args: &BenchArgs, ui: &Ui) -> anyhow::Result<ExitCode> {
     if args.seed.is_none() {
         ui.note(&format!("seed {} (give it with --seed to repeat schedule and payloads)", request.plan.seed));
     }
+    if args.series.is_series() {
+        return series::run(args, &request, ui);
+    }
+    // Before anything is loaded: a baseline that is not there must not cost the run.
+    series::baseline(args, &[])?;
     let engine = launched(args, &mut request)?;
     let control = control_by_ctrl_c()?;
     let benched = {
@@ -30,7 +36,14 @@ pub(crate) fn run(args: &BenchArgs, ui: &Ui) -> anyhow::Result<ExitCode> {
     };
     drop(engine);
     show(args, &benched, ui)?;
-    Ok(code(args, &benched.document).combine(if is_recorded(&benched) {
+    let runs = std::slice::from_ref(&benched.document);
+    let comparison = series::baseline(args, runs)?;
+    if let Some(path) = &args.series.junit {
+        ui::write_file(path, junit::junit(runs, comparison.as_ref()).as_bytes())?;
+    }
+    let data_taken = matches!(args.json, Some(Sink::Stdout));
+    let worse = series::compared(args, comparison.as_ref(), data_taken, ui)?;
+    Ok(code(args, &benched.document).combine(worse).combine(if is_recorded(&benched) {
         ExitCode::Done
     } else {
         ExitCode::BrokenEvidence
@@ -75,12 +88,12 @@ fn show(args: &BenchArgs, benched: &Benched, ui: &Ui) -> anyhow::Result<()> {
 }
 
 /// Whether the run's document is where it should be.
-fn is_recorded(benched: &Benched) -> bool {
+pub(super) fn is_recorded(benched: &Benched) -> bool {
     benched.dir.as_ref().is_none_or(|dir| dir.join(touchstone_records::store::RUN).is_file())
 }
 
 /// What the exit code says of a run.
-fn code(args: &BenchArgs, document: &RunDocument) -> ExitCode {
+pub(super) fn code(args: &BenchArgs, document: &RunDocument) -> ExitCode {
     let found = |code| document.findings.iter().any(|finding| finding.code == code);
     let interrupted = document.interrupted && !found(FindingCode::TooManyErrors);
     // Its figures are evidence against the target, but the run did not do what it was asked to.
@@ -147,8 +160,21 @@ pub(super) fn request(args: &BenchArgs) -> anyhow::Result<BenchRequest> {
         api_key,
         probe_ceiling: args.ceiling,
         store: args.record.then(|| args.out.store()),
-        labels: BTreeMap::new(),
+        labels: labels(args),
     })
+}
+
+/// By which words the run can be repeated, and without which flags.
+fn labels(args: &BenchArgs) -> BTreeMap<String, serde_json::Value> {
+    let mut labels = BTreeMap::new();
+    let replayable = &args.replayable;
+    if !replayable.words.is_empty() {
+        labels.insert(series::COMMAND_LABEL.to_owned(), replayable.words.clone().into());
+    }
+    if !replayable.dropped.is_empty() {
+        labels.insert(series::DROPPED_LABEL.to_owned(), replayable.dropped.clone().into());
+    }
+    labels
 }
 
 /// A seed that no earlier run had, small enough to be typed again.

@@ -6,6 +6,7 @@ use std::fmt::{self, Write as _};
 
 use serde_json::Value;
 use touchstone_model::capability::CapabilityType;
+use touchstone_model::comparison::{ComparisonDocument, RunSet};
 use touchstone_model::decision::DecisionDocument;
 use touchstone_model::metric::MetricKind;
 use touchstone_model::{
@@ -51,6 +52,14 @@ fn files() -> anyhow::Result<BTreeMap<&'static str, String>> {
         (
             "schemas/decision.schema.json",
             schema(schemars::schema_for!(DecisionDocument), "Decision document")?,
+        ),
+        (
+            "schemas/comparison.schema.json",
+            schema(schemars::schema_for!(ComparisonDocument), "Comparison document")?,
+        ),
+        (
+            "schemas/runs.schema.json",
+            schema(schemars::schema_for!(RunSet), "Several runs with their comparison")?,
         ),
         ("schemas/sweep.schema.json", schema(schemars::schema_for!(SweepDocument), "Sweep document")?),
         (

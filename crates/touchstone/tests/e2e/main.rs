@@ -16,5 +16,6 @@ mod records;
 mod schedule;
 mod search;
 mod secrets;
+mod series;
 mod simulated;
 mod tls;

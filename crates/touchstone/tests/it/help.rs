@@ -22,6 +22,8 @@ fn every_command_has_help() {
         "explain",
         "bench",
         "search",
+        "compare",
+        "rerun",
         "engine",
         "runs",
         "doctor",
