@@ -48,11 +48,25 @@ fn changed(bytes: &[u8], changes: &[(&str, &str)]) -> Scenario {
 
 #[test]
 fn every_example_scenario_is_valid_and_listed_here() {
-    let known = ["cache-local", "cache-read", "chat-70b", "chat-demo", "events", "pubsub-local"];
+    let known = [
+        "cache-local",
+        "cache-read",
+        "chat-70b",
+        "chat-demo",
+        "content-generation",
+        "enterprise-qa",
+        "events",
+        "light-chat",
+        "pubsub-local",
+    ];
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let name = entry.file_name().into_string().unwrap();
+        // Campaigns over scenarios have a folder of their own.
+        if entry.path().is_dir() {
+            continue;
+        }
         let scenario = read(&name, &std::fs::read(entry.path()).unwrap());
         assert_eq!(format!("{}.yaml", scenario.name), name);
         assert!(!scenario.criteria.is_empty() && !scenario.preference.is_empty(), "{name}");

@@ -99,6 +99,25 @@ pub struct BenchRequest {
     pub labels: BTreeMap<String, serde_json::Value>,
 }
 
+impl BenchRequest {
+    /// A request with nothing but these: no key, no ceiling, recorded nowhere.
+    #[must_use]
+    pub fn new(target: Target, plan: LoadPlan, payload: Payload) -> Self {
+        Self {
+            target,
+            model: None,
+            plan,
+            payload,
+            ca_pem: None,
+            headers: Vec::new(),
+            api_key: None,
+            probe_ceiling: false,
+            store: None,
+            labels: BTreeMap::new(),
+        }
+    }
+}
+
 /// Where a run is, for who watches. All figures are since the start of warm-up or about the last moments.
 #[derive(Debug, Clone, Default)]
 pub struct Live {

@@ -6,6 +6,7 @@
 //! [`decision::decide_and_record`], [`explain::open`].
 
 pub mod bench;
+pub mod campaign;
 pub mod compare;
 pub mod decision;
 pub mod deploy;

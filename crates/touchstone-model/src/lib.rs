@@ -7,6 +7,7 @@
 //! Main types: [`MetricId`], [`Quantity`], [`Scenario`], [`Requirement`], [`RunDocument`], [`Finding`], [`Level`].
 
 pub mod arrival;
+pub mod campaign;
 pub mod capability;
 pub mod comparison;
 pub mod decision;
@@ -23,6 +24,7 @@ pub mod target;
 pub mod unit;
 
 pub use arrival::Arrival;
+pub use campaign::{CampaignDocument, CampaignFile};
 pub use capability::{CapabilityId, CapabilityValue};
 pub use comparison::ComparisonDocument;
 pub use document::{DocumentError, Problem};

@@ -87,6 +87,7 @@ pub(crate) enum Command {
     Search(Box<SearchArgs>),
     Compare(Box<CompareArgs>),
     Rerun(RerunArgs),
+    Campaign(CampaignArgs),
     Engine(EngineArgs),
     Runs(RunsArgs),
     Doctor(DoctorArgs),
@@ -135,6 +136,21 @@ pub(crate) struct RunArgs {
     pub(crate) seed: Option<u64>,
     /// Instead of the scenario's number of runs per candidate; 1 to 1000.
     pub(crate) repeats: Option<u32>,
+    /// The folder of what is kept.
+    pub(crate) out: Folder,
+}
+
+/// `campaign FILE`.
+#[derive(Debug)]
+pub(crate) struct CampaignArgs {
+    /// The campaign file.
+    pub(crate) file: PathBuf,
+    /// Only show what is there.
+    pub(crate) show: bool,
+    /// Where the document goes as JSON.
+    pub(crate) json: Option<Sink>,
+    /// Where the page goes.
+    pub(crate) html: Option<PathBuf>,
     /// The folder of what is kept.
     pub(crate) out: Folder,
 }
@@ -279,6 +295,13 @@ fn command(raw: Raw, out: Folder) -> Result<Command, Failure> {
         }),
         Raw::Bench(flags) => Command::Bench(Box::new(BenchArgs::from_flags(*flags, out)?)),
         Raw::Compare(flags) => Command::Compare(Box::new(CompareArgs::from_flags(*flags, out)?)),
+        Raw::Campaign(flags) => Command::Campaign(CampaignArgs {
+            file: flags.file,
+            show: flags.show,
+            json: flags.json,
+            html: flags.html,
+            out,
+        }),
         Raw::Rerun(run) => Command::Rerun(RerunArgs::from_flags(run, out)),
         Raw::Search(flags) => Command::Search(Box::new(SearchArgs::from_flags(*flags, out)?)),
         Raw::Engine(flags) => Command::Engine(EngineArgs::from_flags(*flags)?),

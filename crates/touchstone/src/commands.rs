@@ -1,6 +1,7 @@
 //! One module for each command. The entry of each is `run(args, ui)`, which gives the exit code.
 
 pub(crate) mod bench;
+pub(crate) mod campaign;
 pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod completions;

@@ -3,12 +3,14 @@
 //!
 //! Whatever comes from a document is escaped; nothing from outside becomes markup or an address.
 
+mod campaign;
 mod charts;
 mod comparison;
 mod decision;
 mod run;
 mod sweep;
 
+pub use campaign::campaign_report;
 pub use comparison::comparison_report;
 pub use decision::decision_report;
 pub(crate) use decision::{gate_of, requirements};

@@ -2,6 +2,7 @@
 //!
 //! Everything is understood without colour: marks are words, states are words, and colour only repeats them.
 
+mod campaign;
 mod comparison;
 mod decision;
 mod matching;
@@ -10,6 +11,8 @@ mod progress;
 mod run;
 mod sweep;
 
+pub use campaign::campaign_summary;
+pub(crate) use campaign::{FIGURES, figure_texts, state_text, tally};
 pub use comparison::comparison_summary;
 pub(crate) use comparison::{interval_text, metric_text, side_text, standing_text, unit_text};
 pub use decision::decision;

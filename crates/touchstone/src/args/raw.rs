@@ -77,6 +77,8 @@ pub(super) enum Raw {
     Bench(Box<BenchFlags>),
     /// Say how recorded runs stand against others: better, equivalent, worse, or not resolved
     Compare(Box<super::compare::CompareFlags>),
+    /// Measure a matrix of model, scenario, hardware and engine; goes on where it was when started again
+    Campaign(CampaignFlags),
     /// Repeat a recorded bench with its own words and seed
     Rerun(RunId),
     /// Find the limits of one target by adaptive search over its load
@@ -113,6 +115,21 @@ pub(super) struct FileJson {
     /// Print one JSON document instead of text
     #[arg(long)]
     pub(super) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CampaignFlags {
+    /// The campaign file (YAML)
+    pub(super) file: PathBuf,
+    /// Measure nothing; show what is there
+    #[arg(long)]
+    pub(super) show: bool,
+    /// Write the campaign as JSON to a file, or to standard output with `-`
+    #[arg(long, value_name = "PATH|-", value_parser = values::sink, num_args = 0..=1, default_missing_value = "-")]
+    pub(super) json: Option<Sink>,
+    /// Write the page to this file [default: report.html beside the campaign's state]
+    #[arg(long, value_name = "PATH")]
+    pub(super) html: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

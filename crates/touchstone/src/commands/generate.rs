@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 use serde_json::Value;
+use touchstone_model::campaign::{CampaignDocument, CampaignFile};
 use touchstone_model::capability::CapabilityType;
 use touchstone_model::comparison::{ComparisonDocument, RunSet};
 use touchstone_model::decision::DecisionDocument;
@@ -61,6 +62,11 @@ fn files() -> anyhow::Result<BTreeMap<&'static str, String>> {
             "schemas/runs.schema.json",
             schema(schemars::schema_for!(RunSet), "Several runs with their comparison")?,
         ),
+        (
+            "schemas/campaign.schema.json",
+            schema(schemars::schema_for!(CampaignDocument), "Campaign document")?,
+        ),
+        ("schemas/campaign-file.schema.json", schema(schemars::schema_for!(CampaignFile), "Campaign file")?),
         ("schemas/sweep.schema.json", schema(schemars::schema_for!(SweepDocument), "Sweep document")?),
         (
             "schemas/product.schema.json",

@@ -6,6 +6,7 @@
     reason = "clippy's exemption of tests does not reach the functions they share"
 )]
 
+mod campaign;
 mod endings;
 mod faults;
 mod harness;

@@ -22,6 +22,7 @@ fn every_command_has_help() {
         "explain",
         "bench",
         "search",
+        "campaign",
         "compare",
         "rerun",
         "engine",
