@@ -79,6 +79,7 @@ fn run(id: &str, ttft: f64, throughput: f64, seed: u64, deploy: Option<u64>) -> 
         slo: Vec::new(),
         windows: Vec::new(),
         blocks,
+        stages: Vec::new(),
         fingerprint: None,
     }
 }

@@ -10,15 +10,20 @@ use touchstone_drivers::{DriverError, Secret};
 use touchstone_load::summary::{RunContext, summarise};
 use touchstone_load::{Connections, Driver, Failure, LoadPlan, OpRecord};
 use touchstone_model::run::{Certificate, Phases, TargetDescription, WorkloadDescription};
-use touchstone_model::{Family, Finding, FindingCode, Level, MetricId, Protocol, RunDocument, Target};
+use touchstone_model::{
+    Family, Finding, FindingCode, Length, Level, MetricId, Protocol, RunDocument, Target,
+};
 use touchstone_net::{Endpoint, TlsConfig, TlsConfigError};
 use touchstone_records::event_log::{FailureEntry, Manifest, OpFlags, OpRow};
 use touchstone_records::{RecordSender, Recorder, RunStore, StoreError};
 use touchstone_runner::{Control, RunEvent, RunSpec, RunnerError, ShardTick};
 use touchstone_telemetry::fingerprint;
 use touchstone_telemetry::host::HostSample;
+use touchstone_workload::requests::{PrefixGroups, Wording};
+use touchstone_workload::trace::Trace;
 
 use crate::driver::driver;
+use crate::fit;
 use crate::probe::{self, Identity};
 use crate::utc;
 
@@ -39,9 +44,17 @@ const RATE_PER_SHARD: f64 = 150_000.0;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Payload {
     /// Inference: prompt tokens.
-    pub input_tokens: u32,
+    pub input_tokens: Length,
     /// Inference: tokens to generate.
-    pub output_tokens: u32,
+    pub output_tokens: Length,
+    /// Inference: a trace whose lengths and shared blocks requests have, instead of the two.
+    pub trace: Option<Arc<Trace>>,
+    /// Inference: prompts that begin alike.
+    pub prefix: Option<PrefixGroups>,
+    /// Inference: how words become tokens at the target.
+    pub wording: Wording,
+    /// Inference: whether the target is asked first how it counts tokens, which then is `wording`.
+    pub fit_tokens: bool,
     /// Inference: whether answers are asked for as streams.
     pub stream: bool,
     /// Queue: bytes of a message.
@@ -61,8 +74,12 @@ pub struct Payload {
 impl Default for Payload {
     fn default() -> Self {
         Self {
-            input_tokens: 128,
-            output_tokens: 64,
+            input_tokens: Length::Fixed(128),
+            output_tokens: Length::Fixed(64),
+            trace: None,
+            prefix: None,
+            wording: Wording::default(),
+            fit_tokens: false,
             stream: true,
             message_bytes: 128,
             keys: 100_000,
@@ -212,6 +229,12 @@ pub enum BenchError {
         /// About what would be written, GiB.
         gib: f64,
     },
+    /// Prompts cannot be made to have the asked number of tokens.
+    #[error("the prompts cannot be fitted to the target's count of tokens: {why}")]
+    Fit {
+        /// Why.
+        why: String,
+    },
     /// The embedded engine has to be launched before it is loaded.
     #[error("`engine=` targets are launched by the flow; load their address with openai-chat=")]
     NotLaunched,
@@ -251,6 +274,8 @@ pub fn bench(
     check_preload(request)?;
     let model = model(request, &identified, observer)?;
     let run = touchstone_records::id::new_id("r");
+    let fitted = fit::fitted(request, model.as_deref(), &endpoint, patience, observer)?;
+    let request = fitted.as_ref().unwrap_or(request);
     let driver = driver(request, &run, model.as_deref())?;
     let mut plan = request.plan.clone();
     if plan.shards == 0 {
@@ -315,6 +340,8 @@ pub fn bench(
         bytes_received: outcome.bytes_received,
         certificate,
         fingerprint: None,
+        cacheable_share: driver
+            .cacheable_share(outcome.result.aggregate.sums.intended + outcome.result.aggregate.sums.warm_up),
     };
     let mut document = summarise(&plan, outcome.traits, &outcome.result, context);
     if let Some(missing) = outcome.preload_missing.filter(|missing| *missing > 0) {

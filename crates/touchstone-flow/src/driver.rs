@@ -7,6 +7,7 @@ use touchstone_drivers::{
 };
 use touchstone_load::Driver;
 use touchstone_model::Protocol;
+use touchstone_workload::requests::{Lengths, Requests};
 
 use crate::bench::BenchRequest;
 
@@ -61,9 +62,13 @@ fn generation(request: &BenchRequest, model: &str, dialect: Dialect) -> Result<A
     options.stream = payload.stream;
     options.headers.clone_from(&request.headers);
     options.api_key.clone_from(&request.api_key);
-    options.input_tokens = payload.input_tokens;
-    options.output_tokens = payload.output_tokens;
-    options.seed = request.plan.seed;
+    let (input, output) = (payload.input_tokens, payload.output_tokens);
+    options.requests = Requests {
+        seed: request.plan.seed,
+        lengths: payload.trace.clone().map_or(Lengths::Drawn { input, output }, Lengths::Trace),
+        prefix: payload.prefix,
+        wording: payload.wording,
+    };
     options.connections = payload.connections.unwrap_or(DEFAULT_CONNECTIONS);
     Ok(Arc::new(Generation::new(options)?))
 }

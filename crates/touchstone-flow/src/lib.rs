@@ -12,10 +12,12 @@ pub mod decision;
 pub mod deploy;
 mod driver;
 pub mod explain;
+mod fit;
 pub mod launch;
 pub mod probe;
 pub mod scenario;
 pub mod search;
+pub mod trace;
 pub mod utc;
 
 /// The version of touchstone.

@@ -372,7 +372,7 @@ fn nats_identity(answer: &[u8]) -> Identity {
 }
 
 /// Sends bytes on a new connection and reads until `complete` says so, the peer closes, or the time is over.
-fn exchange(
+pub(crate) fn exchange(
     endpoint: &Endpoint,
     ask: &[u8],
     timeout: Duration,

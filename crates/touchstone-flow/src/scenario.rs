@@ -8,7 +8,7 @@ use touchstone_catalog::matching::{self, CandidateMatch, MatchError};
 use touchstone_drivers::Secret;
 use touchstone_load::LoadPlan;
 use touchstone_model::scenario::Candidate;
-use touchstone_model::{Protocol, Scenario, Target};
+use touchstone_model::{Length, Protocol, Scenario, Target};
 use touchstone_records::digest::sha256;
 use touchstone_runner::Control;
 
@@ -138,8 +138,12 @@ pub fn payload(scenario: &Scenario) -> Payload {
     let default = Payload::default();
     Payload {
         stream: true,
-        input_tokens: w.input_tokens.unwrap_or(default.input_tokens),
-        output_tokens: w.output_tokens.unwrap_or(default.output_tokens),
+        trace: None,
+        prefix: None,
+        wording: default.wording,
+        fit_tokens: false,
+        input_tokens: w.input_tokens.map_or(default.input_tokens, Length::Fixed),
+        output_tokens: w.output_tokens.map_or(default.output_tokens, Length::Fixed),
         message_bytes: w.message_bytes.map_or(default.message_bytes, |bytes| bytes.0 as u32),
         keys: w.keys.unwrap_or(default.keys),
         value_bytes: w.value_bytes.map_or(default.value_bytes, |bytes| bytes.0 as u32),

@@ -39,6 +39,7 @@ impl Process {
             Arrival::Poisson { .. } => Some(Process::Poisson),
             Arrival::Constant { .. } => Some(Process::Constant),
             Arrival::Closed { .. } => Some(Process::Closed),
+            _ => None,
         }
     }
 

@@ -13,7 +13,7 @@ use touchstone_engine::{EngineConfig, Profile, serve};
 use touchstone_flow::bench::{BenchError, BenchRequest, Blind, Live, Observer, Payload, bench};
 use touchstone_load::LoadPlan;
 use touchstone_load::plan::SECOND;
-use touchstone_model::{Level, MetricId, RunDocument};
+use touchstone_model::{Length, Level, MetricId, RunDocument};
 use touchstone_records::RunStore;
 use touchstone_runner::Control;
 
@@ -58,7 +58,11 @@ fn request(address: SocketAddr, arrival: &str) -> BenchRequest {
         target: format!("openai-chat=http://{address}").parse().unwrap(),
         model: None,
         plan,
-        payload: Payload { input_tokens: 16, output_tokens: 8, ..Payload::default() },
+        payload: Payload {
+            input_tokens: Length::Fixed(16),
+            output_tokens: Length::Fixed(8),
+            ..Payload::default()
+        },
         ca_pem: None,
         headers: Vec::new(),
         api_key: None,
@@ -225,7 +229,7 @@ fn a_store_that_cannot_be_written_is_an_error_before_the_load() {
 fn options_that_contradict_the_protocol_are_refused() {
     let engine = Engine::profile("flat");
     let mut request = request(engine.address, "constant:50/s");
-    request.payload.output_tokens = 0;
+    request.payload.output_tokens = Length::Fixed(0);
     let error = bench(&request, &mut Blind, &Control::default()).unwrap_err();
     assert!(matches!(error, BenchError::Options(_)), "{error}");
 }

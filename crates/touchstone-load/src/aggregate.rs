@@ -119,6 +119,12 @@ impl Default for Series {
 }
 
 impl Series {
+    /// The values in `[from_ns, to_ns)`.
+    pub(crate) fn part(&self, from_ns: u64, to_ns: u64) -> Self {
+        let inside = |item: &&(u64, u64)| (from_ns..to_ns).contains(&item.0);
+        Self { items: self.items.iter().filter(inside).copied().collect(), ..*self }
+    }
+
     fn push(&mut self, instant_ns: u64, value: u64) {
         if self.seen.is_multiple_of(self.stride) {
             if self.items.len() >= MAX_SERIES {
@@ -221,8 +227,14 @@ pub struct Sums {
     pub empty_answers: u64,
     /// Cohort: good answers with another number of output tokens than asked for.
     pub wrong_tokens: u64,
-    /// Cohort: good answers with another number of input tokens than sent.
-    pub wrong_input: u64,
+    /// Cohort: input tokens that prompts were made for, of the good answers whose server counted them.
+    pub asked_input: u64,
+    /// Cohort: number of such answers.
+    pub input_asked: u64,
+    /// Cohort: input tokens that the server found in a prefix cache.
+    pub cached_input: u64,
+    /// Cohort: good answers that told so.
+    pub cache_told: u64,
     /// Cohort: lookups.
     pub lookups: u64,
     /// Cohort: lookups that found a value.
@@ -276,7 +288,10 @@ impl Sums {
         self.coalesced_events += o.coalesced_events;
         self.empty_answers += o.empty_answers;
         self.wrong_tokens += o.wrong_tokens;
-        self.wrong_input += o.wrong_input;
+        self.asked_input += o.asked_input;
+        self.input_asked += o.input_asked;
+        self.cached_input += o.cached_input;
+        self.cache_told += o.cache_told;
         self.lookups += o.lookups;
         self.hits += o.hits;
         self.sent_flow += o.sent_flow;

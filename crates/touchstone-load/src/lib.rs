@@ -16,6 +16,7 @@ pub mod search;
 pub mod session;
 pub mod shard;
 pub mod slo;
+mod stages;
 pub mod steady;
 pub mod summary;
 

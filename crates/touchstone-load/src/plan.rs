@@ -1,10 +1,13 @@
 //! The plan of a run: what load, for how long, with which limits.
 
 use touchstone_model::{Arrival, Requirement};
-use touchstone_workload::schedule::{self, End};
+use touchstone_workload::schedule::{self, End, Instants, Process};
 
 /// Nanoseconds in a second.
 pub const SECOND: u64 = 1_000_000_000;
+
+/// Parts of a load that changes smoothly.
+const PARTS: usize = 10;
 
 /// How long things may take, each in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +33,8 @@ impl Default for Timeouts {
 pub struct LoadPlan {
     /// When operations start.
     pub arrival: Arrival,
+    /// The instants of the trace, where one is replayed.
+    pub trace: Instants,
     /// The seed of schedule and payloads.
     pub seed: u64,
     /// Load before the measured window, ns.
@@ -60,6 +65,7 @@ impl LoadPlan {
     pub fn new(arrival: Arrival, seed: u64) -> Self {
         Self {
             arrival,
+            trace: Instants::default(),
             seed,
             warm_up_ns: 5 * SECOND,
             duration_ns: 30 * SECOND,
@@ -86,13 +92,41 @@ impl LoadPlan {
     /// The digest of the schedule.
     #[must_use]
     pub fn schedule_digest(&self) -> String {
-        schedule::digest(self.arrival, self.seed, self.end())
+        schedule::digest(self.process(), self.end())
     }
 
-    /// Number of blocks of the measured window: 20, or fewer when they would be shorter than 100 ms.
+    /// What the schedule follows from.
+    #[must_use]
+    pub fn process(&self) -> Process {
+        Process {
+            arrival: self.arrival,
+            seed: self.seed,
+            warm_up_ns: self.warm_up_ns,
+            trace: self.trace.clone(),
+        }
+    }
+
+    /// Number of stages of the measured window: the levels of a staircase whose whole length is measured, ten equal parts of
+    /// any other load that changes on purpose, none of one that does not.
+    #[must_use]
+    pub fn stages(&self) -> usize {
+        if self.arrival.is_stationary() || self.requests.is_some() {
+            return 0;
+        }
+        let levels = self.arrival.levels().len();
+        let whole = self.arrival.length().is_some_and(|length| length.nanos() == self.duration_ns);
+        if levels > 0 && whole { levels } else { PARTS.min((self.duration_ns / (SECOND / 10)) as usize) }
+    }
+
+    /// Number of blocks of the measured window: 20, or fewer when they would be shorter than 100 ms; with stages a multiple
+    /// of their number.
     #[must_use]
     pub fn blocks(&self) -> usize {
-        (self.duration_ns / (SECOND / 10)).clamp(1, 20) as usize
+        let usual = (self.duration_ns / (SECOND / 10)).clamp(1, 20) as usize;
+        match self.stages() {
+            0 => usual,
+            stages => stages * (usual / stages).max(1),
+        }
     }
 
     /// The slots of a shard in a closed loop: `slots` dealt as evenly as can be.
@@ -123,6 +157,24 @@ mod tests {
         {
             plan.duration_ns = duration_ns;
             assert_eq!(plan.blocks(), blocks, "{duration_ns}");
+        }
+    }
+
+    #[test]
+    fn stages_are_levels_or_parts_and_blocks_fit_into_them() {
+        for (arrival, seconds, stages, blocks) in [
+            ("poisson:50/s", 10, 0, 20),
+            ("stairs:1/s..5/s,steps=5,hold=2s", 10, 5, 20),
+            ("stairs:1/s..5/s,steps=5,hold=2s,down", 18, 9, 18),
+            ("stairs:1/s..5/s,steps=5,hold=2s,down", 20, 10, 20),
+            ("stairs:1/s..50/s,steps=50,hold=1s", 50, 50, 50),
+            ("gradient:hold=10s", 50, 5, 20),
+            ("ramp:1/s..5/s,over=10s", 10, 10, 20),
+            ("wave:5/s,amplitude=1,period=3s", 7, 10, 20),
+        ] {
+            let mut plan = LoadPlan::new(arrival.parse().unwrap(), 1);
+            plan.duration_ns = seconds * SECOND;
+            assert_eq!((plan.stages(), plan.blocks()), (stages, blocks), "{arrival}");
         }
     }
 

@@ -27,6 +27,8 @@ const EXHAUSTED: f64 = 0.95;
 const FAILED_SHARE: f64 = 0.5;
 /// Failed operations of the last tenth of the measured window, without a good one, that show a target that is gone.
 const GONE: u64 = 10;
+/// Difference between the share of input tokens that came from a prefix cache and the share that can, worth a finding.
+const CACHED: f64 = 0.1;
 /// Relative difference of input token counts that is worth a finding.
 const INPUT_TOKENS: f64 = 0.1;
 /// Busy share of a generator thread from which on it may shape the figures.
@@ -49,7 +51,7 @@ pub fn findings(
     generator(traits, aggregate, document, &mut found);
     operations(plan, traits, aggregate, document, context, &mut found);
     course(plan, document, &mut found);
-    answers(traits, aggregate, document, &mut found);
+    answers(traits, aggregate, document, context, &mut found);
     found.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     found
 }
@@ -394,6 +396,10 @@ fn course(plan: &LoadPlan, document: &RunDocument, found: &mut Vec<Finding>) {
             ));
         }
     }
+    if !plan.arrival.is_stationary() {
+        // A load that changes on purpose has a course on purpose: the stages tell it.
+        return;
+    }
     let points: Vec<(f64, f64)> =
         measured.iter().filter_map(|window| Some((middle(window), window.latency_p50?))).collect();
     if points.len() >= 8 {
@@ -412,7 +418,13 @@ fn course(plan: &LoadPlan, document: &RunDocument, found: &mut Vec<Finding>) {
     }
 }
 
-fn answers(traits: Traits, aggregate: &Aggregate, document: &RunDocument, found: &mut Vec<Finding>) {
+fn answers(
+    traits: Traits,
+    aggregate: &Aggregate,
+    document: &RunDocument,
+    context: &RunContext,
+    found: &mut Vec<Finding>,
+) {
     if traits.family != Family::Inference {
         return;
     }
@@ -428,23 +440,43 @@ fn answers(traits: Traits, aggregate: &Aggregate, document: &RunDocument, found:
         found.push(Finding::new(
             FindingCode::TokenCount,
             format!(
-                "{} of {} answers have another number of output tokens than the {} asked for",
-                sums.wrong_tokens,
-                sums.completed,
-                traits.asked_output.unwrap_or(0)
+                "{} of {} answers have another number of output tokens than was asked for",
+                sums.wrong_tokens, sums.completed
             ),
             "the server ends early or ignores ignore_eos: compare candidates at equal token counts only",
         ));
     }
-    if let (Some(asked), Some(counted)) = (traits.asked_input, document.counts.input_tokens)
-        && sums.completed > 0
+    if let Some(counted) = document.counts.input_tokens
+        && sums.input_asked > 0
     {
         let mean = counted as f64 / sums.completed as f64;
-        if (mean / f64::from(asked) - 1.0).abs() > INPUT_TOKENS {
+        let asked = sums.asked_input as f64 / sums.input_asked as f64;
+        if (mean / asked - 1.0).abs() > INPUT_TOKENS {
             found.push(Finding::new(
                 FindingCode::InputTokenCount,
-                format!("{asked} input tokens were asked for, the server counts {mean:.0} on average"),
-                "its tokenizer or chat template makes other tokens of the words: compare candidates at equal counts only",
+                format!("{asked:.0} input tokens were asked for on average, the server counts {mean:.0}"),
+                "its tokenizer or chat template makes other tokens of the words: `--fit-tokens` corrects the prompts; compare candidates at equal counts only",
+            ));
+        }
+    }
+    if let (Some(cached), Some(input), Some(cacheable)) =
+        (document.counts.cached_input_tokens, document.counts.input_tokens, context.cacheable_share)
+        && input > 0
+    {
+        let share = cached as f64 / input as f64;
+        if (share - cacheable).abs() > CACHED {
+            found.push(Finding::new(
+                FindingCode::PrefixCache,
+                format!(
+                    "{:.0} % of the input tokens came from a prefix cache, where the prompts share {:.0} %",
+                    share * 100.0,
+                    cacheable * 100.0
+                ),
+                if share > cacheable {
+                    "the cache knew these prompts before, or the chat template is long: give another --seed, or compare candidates with the cache off"
+                } else {
+                    "the cache is off, too small, or keeps whole blocks only: ttft has the full prefill in it"
+                },
             ));
         }
     }

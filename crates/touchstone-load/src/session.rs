@@ -85,6 +85,12 @@ pub struct Answer {
     pub output_tokens: Option<u32>,
     /// Input tokens as the server counted them.
     pub input_tokens: Option<u32>,
+    /// Of these, found in a prefix cache, where the server says so.
+    pub cached_tokens: Option<u32>,
+    /// Output tokens that were asked for, where the number is asked for.
+    pub asked_output: Option<u32>,
+    /// Input tokens that the prompt was made for.
+    pub asked_input: Option<u32>,
     /// For lookups: whether a value was found.
     pub hit: Option<bool>,
 }
@@ -207,13 +213,10 @@ pub trait Driver: fmt::Debug + Send + Sync {
     /// The parameters of the workload for the run document, with units in their names.
     fn parameters(&self) -> BTreeMap<String, serde_json::Value>;
 
-    /// Output tokens that every operation asks for, for the check of token counts.
-    fn asked_output_tokens(&self) -> Option<u32> {
-        None
-    }
-
-    /// Input tokens that every operation sends, for the check of token counts.
-    fn asked_input_tokens(&self) -> Option<u32> {
+    /// Share of the input tokens of the first `operations` that a prefix cache can find because prompts begin alike on
+    /// purpose; none where prompts say nothing.
+    fn cacheable_share(&self, operations: u64) -> Option<f64> {
+        let _ = operations;
         None
     }
 

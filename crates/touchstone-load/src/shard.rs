@@ -77,10 +77,6 @@ pub struct Traits {
     pub family: Family,
     /// The latency that people look at first.
     pub leading: MetricId,
-    /// Output tokens that every operation asks for.
-    pub asked_output: Option<u32>,
-    /// Input tokens that every operation sends.
-    pub asked_input: Option<u32>,
 }
 
 /// One shard's operations.
@@ -145,7 +141,7 @@ impl Shard {
     /// A shard whose load starts at `start_ns`.
     #[must_use]
     pub fn new(plan: Arc<LoadPlan>, traits: Traits, number: u32, start_ns: u64) -> Self {
-        let schedule = Schedule::new(plan.arrival, plan.seed);
+        let schedule = Schedule::new(plan.process());
         let schedule = ShardSchedule::new(schedule, plan.end(), number, plan.shards).peekable();
         let from_ns = start_ns.saturating_add(plan.warm_up_ns);
         let to_ns = from_ns.saturating_add(plan.duration_ns);

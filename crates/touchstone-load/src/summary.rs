@@ -50,6 +50,8 @@ pub struct RunContext {
     pub certificate: Certificate,
     /// Digest of the environment fingerprint.
     pub fingerprint: Option<String>,
+    /// Share of the input tokens that a prefix cache can find because prompts begin alike on purpose.
+    pub cacheable_share: Option<f64>,
 }
 
 /// Merges the shards' results into one. The list must not be empty.
@@ -85,7 +87,7 @@ pub fn summarise(plan: &LoadPlan, traits: Traits, result: &ShardResult, context:
     // Without a window there is no rate; unmeasured is null, never 0.
     let per_second = |count: u64| (seconds > 0.0).then(|| count as f64 / seconds);
     let rates = Rates {
-        offered: plan.arrival.per_second().and_then(|_| per_second(sums.intended)),
+        offered: plan.arrival.is_open().then(|| per_second(sums.intended)).flatten(),
         achieved: per_second(sums.sent_flow),
         throughput: per_second(sums.completed_flow),
         goodput: per_second(sums.good).filter(|_| has_limits),
@@ -103,6 +105,8 @@ pub fn summarise(plan: &LoadPlan, traits: Traits, result: &ShardResult, context:
         output_tokens: tokens_known.then_some(sums.output_tokens),
         input_tokens: (traits.family == Family::Inference && sums.input_unknown == 0 && sums.completed > 0)
             .then_some(sums.input_tokens),
+        cached_input_tokens: (sums.completed > 0 && sums.cache_told == sums.completed)
+            .then_some(sums.cached_input),
         content_events: sums.content_events,
         received: queue.then_some(sums.received),
         lost: queue.then(|| sums.sent_all.saturating_sub(sums.received_unique)),
@@ -159,6 +163,7 @@ pub fn summarise(plan: &LoadPlan, traits: Traits, result: &ShardResult, context:
         slo: Vec::new(),
         windows: windows(aggregate),
         blocks: blocks(plan, aggregate, seconds),
+        stages: crate::stages::stages(plan, traits, result, has_limits),
         fingerprint: context.fingerprint.clone(),
     };
     document.slo = plan.slos.iter().map(|slo| judge(slo, plan, traits, &document, aggregate)).collect();
@@ -241,7 +246,7 @@ fn n_effective(histogram: &Histogram, series: Option<&Series>) -> f64 {
     least.max(1.0)
 }
 
-fn summary(histogram: &Histogram, series: Option<&Series>, confidence: f64) -> MetricSummary {
+pub(crate) fn summary(histogram: &Histogram, series: Option<&Series>, confidence: f64) -> MetricSummary {
     let ms = |value: u64| value as f64 / 1e6;
     let at = |q: f64| histogram.quantile_nearest_rank(q).value().map(ms);
     let n = histogram.count_total();

@@ -76,8 +76,7 @@ impl Target for Engine {
 
 fn run(plan: &LoadPlan, target: &mut dyn Target) -> RunDocument {
     let plan = Arc::new(plan.clone());
-    let traits =
-        Traits { family: Family::Cache, leading: MetricId::E2e, asked_output: None, asked_input: None };
+    let traits = Traits { family: Family::Cache, leading: MetricId::E2e };
     let start = 1_000_000;
     let mut shard = Shard::new(Arc::clone(&plan), traits, 0, start);
     let (mut now, mut ended) = (start, Vec::new());
@@ -121,6 +120,7 @@ fn run(plan: &LoadPlan, target: &mut dyn Target) -> RunDocument {
         bytes_received: 0,
         certificate: Certificate { shards: 1, kernel_stamps: true, ..Certificate::default() },
         fingerprint: None,
+        cacheable_share: None,
     };
     summarise(&plan, traits, &merge(vec![shard.finish(now).0]).unwrap(), context)
 }

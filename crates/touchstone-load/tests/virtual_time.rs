@@ -18,7 +18,7 @@ fn traits(family: Family) -> Traits {
         Family::Queue => MetricId::EndToEndLatency,
         Family::Cache => MetricId::E2e,
     };
-    Traits { family, leading, asked_output: None, asked_input: None }
+    Traits { family, leading }
 }
 
 fn context() -> RunContext {
@@ -37,6 +37,7 @@ fn context() -> RunContext {
         bytes_received: 0,
         certificate: Certificate { shards: 1, kernel_stamps: true, ..Certificate::default() },
         fingerprint: None,
+        cacheable_share: None,
     }
 }
 
@@ -196,7 +197,7 @@ fn the_timeline_of_a_generation() {
     shard.receive(&mut vec![content(1)], at(123), &mut ended);
     let done = SessionEvent::Done {
         op,
-        answer: Answer { output_tokens: Some(5), input_tokens: Some(9), hit: None },
+        answer: Answer { output_tokens: Some(5), input_tokens: Some(9), ..Answer::default() },
     };
     shard.receive(&mut vec![done], at(130), &mut ended);
     assert_eq!(ended, [op]);

@@ -97,6 +97,7 @@ findings! {
     Censored, "censored", Warning, "operations were still unfinished at the end of drain; they count as failed";
     EmptyAnswers, "empty-answers", Warning, "answers without any generated content";
     TokenCount, "token-count", Warning, "answers have other token counts than were asked for";
+    PrefixCache, "prefix-cache", Warning, "the server's prefix cache found another share of the input tokens than the prompts share on purpose";
     InputTokenCount, "input-token-count", Warning, "the server counts other input tokens than were sent, by more than a tenth";
     TokensUnknown, "tokens-unknown", Note, "the server reports no token counts: token metrics are null";
     ItlCoalesced, "itl-coalesced", Warning, "more than 5 % of content events shared a read with an earlier one: their instants are upper bounds";

@@ -60,6 +60,10 @@ pub struct RunDocument {
     pub windows: Vec<Window>,
     /// Histograms of the measured cohort per block of time, from which draws are made.
     pub blocks: Vec<Block>,
+    /// The parts of the measured window in which the load was different on purpose: levels of a staircase, equal parts of a
+    /// ramp or a wave. Empty where the load is the same throughout.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<Stage>,
     /// Digest (sha256:...) of the environment fingerprint stored beside the run; null when not stored.
     pub fingerprint: Option<String>,
 }
@@ -207,6 +211,9 @@ pub struct Counts {
     pub output_tokens: Option<u64>,
     /// Input tokens of the cohort as the server counted them; null where unknown.
     pub input_tokens: Option<u64>,
+    /// Of these, found in a prefix cache, where every answer told; null where unknown.
+    #[serde(default)]
+    pub cached_input_tokens: Option<u64>,
     /// Content events received for the cohort.
     pub content_events: u64,
     /// Queue: messages of the cohort received.
@@ -360,6 +367,31 @@ pub struct Window {
     pub icl_p50: Option<f64>,
     /// 99th percentile of icl in it, ms.
     pub icl_p99: Option<f64>,
+}
+
+/// A part of the measured window with a load of its own.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Stage {
+    /// Start, s from the start of the measured window.
+    pub from_s: f64,
+    /// End, s from the start of the measured window.
+    pub to_s: f64,
+    /// Intended starts per second as planned; null where the plan's rate changes within the stage.
+    pub planned: Option<f64>,
+    /// Whether it lies on the way back down: a level may differ from the one before by what the target kept of the load.
+    pub returning: bool,
+    /// Operations intended in it.
+    pub intended: u64,
+    /// Of these, failed or censored.
+    pub failed: u64,
+    /// Intended starts per second.
+    pub offered: f64,
+    /// Completions per second whose instant lies in it.
+    pub throughput: f64,
+    /// Operations intended in it that met every SLO limit, per second; null when none was given.
+    pub goodput: Option<f64>,
+    /// The leading latency of the operations intended in it.
+    pub latency: Option<MetricSummary>,
 }
 
 /// A block of the measured window: sparse histograms of the operations that were intended in it, by metric. Blocks are

@@ -69,6 +69,7 @@ pub(crate) fn document(run: &str) -> RunDocument {
         slo: Vec::new(),
         windows: Vec::new(),
         blocks: Vec::new(),
+        stages: Vec::new(),
         fingerprint: None,
     }
 }

@@ -26,6 +26,7 @@ pub mod junit;
 pub mod markdown;
 mod number;
 mod reading;
+mod stages;
 pub mod svg;
 pub mod terminal;
 pub mod text;

@@ -73,12 +73,7 @@ pub struct RunOutcome {
 /// The traits of a driver that the load engine needs.
 #[must_use]
 pub(crate) fn traits_of(driver: &dyn Driver) -> Traits {
-    Traits {
-        family: driver.family(),
-        leading: driver.leading_metric(),
-        asked_output: driver.asked_output_tokens(),
-        asked_input: driver.asked_input_tokens(),
-    }
+    Traits { family: driver.family(), leading: driver.leading_metric() }
 }
 
 /// Raises the soft limit of open files to the hard one: connections need descriptors.

@@ -19,6 +19,7 @@ use touchstone_model::{Origin, Phase};
 use touchstone_net::Endpoint;
 use touchstone_runner::{Control, RunEvent, RunOutcome, RunSpec, loopback_ceiling, run};
 use touchstone_testkit::{Kind, Step, TcpStub, server};
+use touchstone_workload::requests::Requests;
 
 const ANSWER: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 64\r\n\r\n";
 const BODY: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: [DONE]\n\n";
@@ -33,8 +34,7 @@ fn answering(then: Vec<Step>) -> TcpStub {
 
 fn openai(addr: SocketAddr) -> Arc<dyn Driver> {
     let mut options = GenerationOptions::new(Dialect::Chat, addr.to_string(), "m");
-    options.input_tokens = 4;
-    options.output_tokens = 1;
+    options.requests = Requests::fixed(0, 4, 1);
     Arc::new(Generation::new(options).unwrap())
 }
 
@@ -268,7 +268,7 @@ fn an_answer_whose_body_never_ends_holds_no_operation_up() {
     let stub = answering_in_a_chunk(vec![Step::Hang]);
     for connections in [1, 100] {
         let mut options = GenerationOptions::new(Dialect::Chat, stub.addr().to_string(), "m");
-        (options.input_tokens, options.output_tokens, options.connections) = (4, 1, connections);
+        (options.requests, options.connections) = (Requests::fixed(0, 4, 1), connections);
         let driver: Arc<dyn Driver> = Arc::new(Generation::new(options).unwrap());
         let mut plan = plan("closed:1", 60 * SECOND);
         plan.requests = Some(20);

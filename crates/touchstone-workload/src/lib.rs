@@ -5,4 +5,7 @@
 //! seed gives the same bytes whatever the number of shards.
 
 pub mod payload;
+mod rate;
+pub mod requests;
 pub mod schedule;
+pub mod trace;

@@ -59,6 +59,23 @@ pub fn words(seed: u64, index: u64, n: usize, out: &mut Vec<u8>) {
     }
 }
 
+/// Appends `n` words that belong to `id` of a kind of text, such as a beginning that several prompts share. Equal ids give
+/// equal words, and fewer words are the beginning of more.
+pub(crate) fn words_of(seed: u64, kind: &[u8], id: u64, n: usize, out: &mut Vec<u8>) {
+    let mut rng = Rng::keyed(seed, kind, id);
+    let mut bits = 0;
+    for at in 0..n {
+        if at > 0 {
+            out.push(b' ');
+        }
+        if at % 8 == 0 {
+            bits = rng.next_u64();
+        }
+        out.extend_from_slice(WORDS[(bits & 0xFF) as usize].as_bytes());
+        bits >>= 8;
+    }
+}
+
 /// The key that the operation uses: uniform over `0..keys`; 0 when `keys` is 0.
 #[must_use]
 pub fn key(seed: u64, index: u64, keys: u64) -> u64 {

@@ -168,6 +168,7 @@ impl RunBuilder {
                 })
                 .collect(),
             blocks,
+            stages: Vec::new(),
             fingerprint: None,
         }
     }

@@ -22,8 +22,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 use touchstone_load::{Connections, Driver, Session, Sink};
-use touchstone_model::{Family, MetricId};
-use touchstone_workload::payload;
+use touchstone_model::length::MAX_LENGTH;
+use touchstone_model::{Family, Length, MetricId};
+use touchstone_workload::requests::{Lengths, Requests, Wording};
 
 use crate::{DriverError, Secret, decimal, in_range};
 
@@ -47,15 +48,8 @@ pub struct GenerationOptions {
     pub headers: Vec<(String, String)>,
     /// Sent as `authorization: Bearer`.
     pub api_key: Option<Secret>,
-    /// Input tokens asked for per operation, 1 to 10,000,000.
-    pub input_tokens: u32,
-    /// Words in the prompt; `input_tokens` of them when none. For callers that know how many tokens the target's
-    /// tokenizer makes of them.
-    pub prompt_words: Option<u32>,
-    /// Output tokens asked for per operation (`max_tokens`), 1 to 10,000,000.
-    pub output_tokens: u32,
-    /// Seed of the prompts.
-    pub seed: u64,
+    /// How long prompts and answers are, and what the prompts say.
+    pub requests: Requests,
     /// Most connections at once, 1 to 1,000,000.
     pub connections: u32,
     /// Sends `ignore_eos: true`: full length on vLLM and llama.cpp. Strict servers may refuse the field.
@@ -79,10 +73,7 @@ impl GenerationOptions {
             model: model.into(),
             headers: Vec::new(),
             api_key: None,
-            input_tokens: 128,
-            prompt_words: None,
-            output_tokens: 64,
-            seed: 0,
+            requests: Requests::fixed(0, 128, 64),
             connections: 256,
             ignore_eos: true,
             continuous_usage: true,
@@ -103,9 +94,7 @@ impl fmt::Debug for GenerationOptions {
             .field("model", &self.model)
             .field("headers", &names)
             .field("api_key", &self.api_key)
-            .field("input_tokens", &self.input_tokens)
-            .field("output_tokens", &self.output_tokens)
-            .field("seed", &self.seed)
+            .field("seed", &self.requests.seed)
             .field("connections", &self.connections)
             .finish_non_exhaustive()
     }
@@ -114,11 +103,10 @@ impl fmt::Debug for GenerationOptions {
 /// What all sessions of a driver share.
 struct Shared {
     options: GenerationOptions,
-    words: usize,
     /// Request line and headers, up to the value of `content-length`.
     head: Vec<u8>,
-    /// The body before the prompt.
-    before: Vec<u8>,
+    /// The pieces of the body before the prompt; between each two stands the number of output tokens.
+    before: Vec<Vec<u8>>,
     /// The body after the prompt.
     after: Vec<u8>,
     /// Whether an answer said that its server is a simulator.
@@ -132,18 +120,24 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    /// Appends the request of operation `index`; `prompt` is memory to work in.
-    fn write_request(&self, index: u64, prompt: &mut Vec<u8>, out: &mut Vec<u8>) {
-        prompt.clear();
-        payload::words(self.options.seed, index, self.words, prompt);
-        let length = self.before.len() + prompt.len() + self.after.len();
-        out.reserve(self.head.len() + 24 + length);
+    /// Appends the request of operation `index`; `body` is memory to work in.
+    fn write_request(&self, index: u64, body: &mut Vec<u8>, out: &mut Vec<u8>) {
+        let requests = &self.options.requests;
+        let output_tokens = u64::from(requests.asked(index).output_tokens);
+        body.clear();
+        for (number, piece) in self.before.iter().enumerate() {
+            if number > 0 {
+                decimal::push(body, output_tokens);
+            }
+            body.extend_from_slice(piece);
+        }
+        requests.write_prompt(index, body);
+        body.extend_from_slice(&self.after);
+        out.reserve(self.head.len() + 24 + body.len());
         out.extend_from_slice(&self.head);
-        decimal::push(out, length as u64);
+        decimal::push(out, body.len() as u64);
         out.extend_from_slice(b"\r\n\r\n");
-        out.extend_from_slice(&self.before);
-        out.extend_from_slice(prompt);
-        out.extend_from_slice(&self.after);
+        out.extend_from_slice(body);
     }
 
     /// A server's words without the key and without header values, which it may have repeated.
@@ -170,11 +164,12 @@ impl Generation {
     /// [`DriverError`] when a number is outside its range, or a header, the host or the path holds bytes that cannot
     /// be sent.
     pub fn new(mut options: GenerationOptions) -> Result<Self, DriverError> {
-        in_range("input_tokens", u64::from(options.input_tokens), 1, 10_000_000)?;
-        in_range("output_tokens", u64::from(options.output_tokens), 1, 10_000_000)?;
+        if let Lengths::Drawn { input, output } = options.requests.lengths {
+            for (name, length) in [("input_tokens", input), ("output_tokens", output)] {
+                in_range(name, u64::from(length.fixed().unwrap_or(1)), 1, u64::from(MAX_LENGTH))?;
+            }
+        }
         in_range("connections", u64::from(options.connections), 1, 1_000_000)?;
-        let words = options.prompt_words.unwrap_or(options.input_tokens);
-        in_range("prompt_words", u64::from(words), 1, 10_000_000)?;
         options.stream &= options.dialect.can_stream();
         options.stream |= !options.dialect.can_answer_whole();
         if !options.stream
@@ -186,8 +181,7 @@ impl Generation {
         }
         let head = request_head(&options)?;
         let (before, after) = options.dialect.body(&options);
-        let shared =
-            Shared { words: words as usize, options, head, before, after, simulated: AtomicBool::new(false) };
+        let shared = Shared { options, head, before, after, simulated: AtomicBool::new(false) };
         Ok(Self { shared: Arc::new(shared) })
     }
 }
@@ -264,14 +258,33 @@ impl Driver for Generation {
 
     fn parameters(&self) -> BTreeMap<String, Value> {
         let options = &self.shared.options;
+        let requests = &options.requests;
+        let length = |length: Length| length.fixed().map_or_else(|| json!(length.to_string()), |n| json!(n));
+        let (input, output) = match &requests.lengths {
+            Lengths::Drawn { input, output } => (length(*input), length(*output)),
+            Lengths::Trace(trace) => {
+                let source = json!(format!("trace ({})", trace.format()));
+                (source.clone(), source)
+            }
+        };
+        let prefix = requests
+            .prefix
+            .map(|prefix| json!({"groups": prefix.groups, "tokens": prefix.tokens, "share": prefix.share}));
+        let wording = (requests.wording != Wording::default()).then(|| {
+            json!({
+                "fixed_tokens": requests.wording.fixed_tokens,
+                "tokens_per_word": requests.wording.tokens_per_word,
+            })
+        });
         [
+            ("input_tokens", input),
+            ("output_tokens", if options.dialect.generates() { output } else { Value::Null }),
+            ("prefix", json!(prefix)),
+            ("wording", json!(wording)),
             ("protocol", json!(options.dialect.name())),
             ("stream", json!(options.stream)),
             ("path", json!(options.path.replace("{model}", &options.model))),
             ("model", json!(options.model)),
-            ("input_tokens", json!(options.input_tokens)),
-            ("prompt_words", json!(self.shared.words)),
-            ("output_tokens", json!(self.asked_output_tokens())),
             ("temperature", json!(0)),
             ("ignore_eos", json!(options.ignore_eos)),
             ("continuous_usage", json!(options.continuous_usage)),
@@ -283,12 +296,8 @@ impl Driver for Generation {
         .collect()
     }
 
-    fn asked_output_tokens(&self) -> Option<u32> {
-        self.shared.options.dialect.generates().then_some(self.shared.options.output_tokens)
-    }
-
-    fn asked_input_tokens(&self) -> Option<u32> {
-        Some(self.shared.options.input_tokens)
+    fn cacheable_share(&self, operations: u64) -> Option<f64> {
+        Some(self.shared.options.requests.cacheable_share(operations))
     }
 
     fn sink(&self) -> Option<Box<dyn Sink>> {
@@ -310,7 +319,7 @@ mod tests {
         asked.api_key = Some(Secret::new("sk-1"));
         asked.headers = vec![("X-Tenant".to_owned(), "blue".to_owned()), ("Host".to_owned(), "h".to_owned())];
         asked.cache_prompt = Some(false);
-        asked.input_tokens = 5;
+        asked.requests = Requests::fixed(0, 5, 64);
         let driver = Generation::new(asked).unwrap();
         let mut out = Vec::new();
         driver.shared.write_request(9, &mut Vec::new(), &mut out);
@@ -336,7 +345,7 @@ mod tests {
         let mut asked = GenerationOptions::new(Dialect::Completions, "h", "m");
         asked.ignore_eos = false;
         asked.continuous_usage = false;
-        asked.prompt_words = Some(3);
+        asked.requests = Requests::fixed(0, 3, 64);
         let driver = Generation::new(asked).unwrap();
         let mut out = Vec::new();
         driver.shared.write_request(0, &mut Vec::new(), &mut out);
@@ -383,8 +392,8 @@ mod tests {
         assert!(refused(&|asked| asked.path = "v1".to_owned()).contains("path"));
         assert!(refused(&|asked| asked.host = "a b".to_owned()).contains("host"));
         assert!(refused(&|asked| asked.api_key = Some(Secret::new("a\nb"))).contains("api_key"));
-        assert!(refused(&|asked| asked.output_tokens = 0).contains("output_tokens"));
+        assert!(refused(&|asked| asked.requests = Requests::fixed(0, 1, 0)).contains("output_tokens"));
         assert!(refused(&|asked| asked.connections = 0).contains("connections"));
-        assert!(refused(&|asked| asked.input_tokens = 0).contains("input_tokens"));
+        assert!(refused(&|asked| asked.requests = Requests::fixed(0, 0, 1)).contains("input_tokens"));
     }
 }

@@ -10,6 +10,7 @@ mod typed;
 
 use touchstone_drivers::{Dialect, Generation, GenerationOptions};
 use touchstone_load::{Driver, Session, SessionEvent};
+use touchstone_workload::requests::Requests;
 
 use crate::support::{check_every_cut, op, short};
 
@@ -49,7 +50,7 @@ impl Case {
 
     fn session(&self) -> Box<dyn Session> {
         let mut options = GenerationOptions::new(self.dialect, "127.0.0.1:8000", "tiny");
-        options.input_tokens = 4;
+        options.requests = Requests::fixed(0, 4, 64);
         options.stream = self.stream;
         let mut session = Generation::new(options).unwrap().session(0, 0);
         let (mut out, mut events) = (Vec::new(), Vec::new());

@@ -2,6 +2,7 @@
 
 use touchstone_drivers::{Dialect, Generation, GenerationOptions, Secret};
 use touchstone_load::{Driver, OpToken, Session, SessionEvent};
+use touchstone_workload::requests::Requests;
 
 use crate::support::{check_every_cut, feed, op, short};
 
@@ -12,7 +13,7 @@ const DONE: &str = "data: [DONE]\n\n";
 
 pub(crate) fn driver() -> Generation {
     let mut options = GenerationOptions::new(Dialect::Chat, "127.0.0.1:8000", "tiny");
-    options.input_tokens = 4;
+    options.requests = Requests::fixed(0, 4, 64);
     options.api_key = Some(Secret::new("sk-verysecret"));
     Generation::new(options).unwrap()
 }

@@ -2,6 +2,7 @@
 
 use touchstone_drivers::{Dialect, Generation, GenerationOptions, Resp, RespOptions};
 use touchstone_load::{Driver, Session, SessionEvent, Sink};
+use touchstone_workload::requests::Requests;
 
 use crate::support::{op, short};
 
@@ -52,7 +53,7 @@ impl Wire {
 fn generation() {
     for dialect in Dialect::ALL {
         let mut options = GenerationOptions::new(dialect, "h", "m");
-        options.output_tokens = 3;
+        options.requests = Requests::fixed(0, 128, 3);
         let driver = Generation::new(options).unwrap();
         let (chunks, tokens) = match dialect {
             Dialect::Embeddings => (1, " 0"),
@@ -81,7 +82,7 @@ fn generation() {
 fn whole_answers() {
     for dialect in Dialect::ALL.into_iter().filter(|dialect| dialect.can_answer_whole()) {
         let mut options = GenerationOptions::new(dialect, "h", "m");
-        (options.output_tokens, options.stream) = (3, false);
+        (options.requests, options.stream) = (Requests::fixed(0, 128, 3), false);
         let driver = Generation::new(options).unwrap();
         assert_eq!(driver.leading_metric().as_str(), "e2e");
         let mut wire = Wire::new(driver.session(0, 0), &driver, 7);

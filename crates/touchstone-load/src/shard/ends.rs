@@ -92,8 +92,15 @@ impl Shard {
                     None => sums.input_unknown += 1,
                 }
                 let wrong = |got: Option<u32>, asked: Option<u32>| matches!((got, asked), (Some(a), Some(b)) if a != b);
-                sums.wrong_tokens += u64::from(wrong(total, self.traits.asked_output));
-                sums.wrong_input += u64::from(wrong(answer.input_tokens, self.traits.asked_input));
+                sums.wrong_tokens += u64::from(wrong(total, answer.asked_output));
+                if let (Some(_), Some(asked)) = (answer.input_tokens, answer.asked_input) {
+                    sums.asked_input += u64::from(asked);
+                    sums.input_asked += 1;
+                }
+                if let Some(cached) = answer.cached_tokens {
+                    sums.cached_input += u64::from(cached);
+                    sums.cache_told += 1;
+                }
                 if e.chunks == 0 {
                     sums.empty_answers += 1;
                     // No content: there is no first token. The answer counts as one that never came.

@@ -6,7 +6,7 @@ use super::{Page, capital, charts, code, prose, tag, with_small};
 use crate::svg::escape;
 use crate::terminal::{certificate_pairs, outcome_class};
 use crate::words::Lang;
-use crate::{number, reading, words};
+use crate::{number, reading, stages, words};
 
 /// A page with every run: marks, chief figures, charts, all figures in tables, errors, findings, the generator's
 /// certificate and the definitions of what was measured. Several runs begin with a table that compares them.
@@ -83,6 +83,25 @@ fn optional_quantity(value: Option<f64>, unit: touchstone_model::Unit) -> String
     value.map_or_else(|| number::NONE.to_owned(), |value| number::quantity(value, unit))
 }
 
+fn stages_of(page: &mut Page, run: &RunDocument, id: &str) {
+    let lang = page.lang;
+    page.section(&format!("{id}-stages"), stages::title(lang));
+    let head = |name: &str, title: String, description: String| {
+        charts::head(lang, &[run], format!("{id}-{name}"), title, description)
+    };
+    for chart in stages::charts(lang, run, &head) {
+        page.chart(&chart);
+    }
+    let heads = stages::heads(lang, run);
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let rows: Vec<Vec<String>> = stages::rows(lang, run)
+        .into_iter()
+        .map(|row| row.iter().map(|cell| escape(cell)).collect())
+        .collect();
+    page.table(&heads, &rows, 0);
+    page.end();
+}
+
 /// Banners for what a reader must not miss.
 pub(super) fn banners(page: &mut Page, run: &RunDocument) {
     let w = page.lang.words();
@@ -130,6 +149,10 @@ fn one(page: &mut Page, run: &RunDocument, id: &str) {
     page.pairs(&about);
     page.tiles(&chief_tiles(lang, run));
     page.end();
+
+    if !run.stages.is_empty() {
+        stages_of(page, run, id);
+    }
 
     page.section(&format!("{id}-course"), w.course);
     page.chart(&charts::latency(lang, run, id));

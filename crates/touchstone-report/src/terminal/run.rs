@@ -5,7 +5,7 @@ use touchstone_model::{RunDocument, Severity, Statistic};
 use crate::distribution::Distribution;
 use crate::terminal::{Ink, Style, plot};
 use crate::text::{Align, Table, clean, pad, pad_left};
-use crate::{number, reading, words};
+use crate::{number, reading, stages, words};
 
 /// The summary of a run. The first line carries the marks SIMULATED, INVALID and INTERRUPTED, the target, the arrival
 /// process and the level; then rates, operations, latencies with bounds, SLO outcomes, errors and findings with
@@ -19,6 +19,7 @@ pub fn run_summary(run: &RunDocument, style: &Style) -> String {
     slo(&mut out, run, style);
     errors(&mut out, run, style);
     findings(&mut out, run, style);
+    stages(&mut out, run, style);
     course(&mut out, run, style);
     certificate(&mut out, run, style);
     out
@@ -200,6 +201,21 @@ fn findings(out: &mut String, run: &RunDocument, style: &Style) {
         style.paragraph(out, "      ", &finding.message);
         style.hint(out, "      ", &finding.advice);
     }
+}
+
+fn stages(out: &mut String, run: &RunDocument, style: &Style) {
+    if run.stages.is_empty() {
+        return;
+    }
+    let heads = stages::heads(style.lang, run);
+    let columns: Vec<(&str, Align)> = heads.iter().map(|head| (head.as_str(), Align::Right)).collect();
+    let mut table = Table::new(&columns);
+    for row in stages::rows(style.lang, run) {
+        table.row(row);
+    }
+    let marks = if run.simulated { format!("  [{}]", style.lang.words().simulated) } else { String::new() };
+    *out += &format!("\n{}{marks}\n", style.head(stages::title(style.lang)));
+    push_table(out, &table, style);
 }
 
 fn course(out: &mut String, run: &RunDocument, style: &Style) {

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use touchstone_engine::{EngineConfig, FaultPlan, Profile};
 use touchstone_load::{LoadPlan, Timeouts};
 use touchstone_model::unit::Millis;
-use touchstone_model::{Arrival, Family, MetricId, Protocol, Requirement, Severity, Subject, Target};
+use touchstone_model::{Arrival, Family, Length, MetricId, Protocol, Requirement, Severity, Subject, Target};
+
+use touchstone_workload::requests::PrefixGroups;
 
 use super::Folder;
 use super::compare::Replayable;
@@ -42,9 +44,13 @@ pub(crate) enum BenchWorkload {
         /// The model to ask for; the only one of `/v1/models` when absent.
         model: Option<String>,
         /// Prompt tokens.
-        input_tokens: u32,
+        input_tokens: Length,
         /// Generated tokens.
-        output_tokens: u32,
+        output_tokens: Length,
+        /// Prompts that begin alike.
+        prefix: Option<PrefixGroups>,
+        /// Whether the target is asked first how it counts tokens.
+        fit_tokens: bool,
         /// Whether answers are asked for as streams.
         stream: bool,
         /// Headers of each request; values may be secrets.
@@ -77,8 +83,10 @@ pub(crate) struct BenchArgs {
     pub(crate) workload: BenchWorkload,
     /// When operations start.
     pub(crate) arrival: Arrival,
-    /// Length of the measured window; with `requests` its greatest length.
-    pub(crate) duration: Millis,
+    /// The trace to replay.
+    pub(crate) trace: Option<PathBuf>,
+    /// Length of the measured window; with `requests` its greatest length; none where the trace tells it.
+    pub(crate) duration: Option<Millis>,
     /// Load before it.
     pub(crate) warm_up: Millis,
     /// How long unfinished operations may take after it.
@@ -155,13 +163,28 @@ impl BenchArgs {
             flags.api_key_env.as_deref().map(values::variable).transpose().map_err(Failure::usage)?;
         let series = SeriesArgs::from_flags(flags.series, &target)?;
         let by_requests = flags.requests.is_some();
-        let duration = flags.duration.unwrap_or(if by_requests { REQUESTS_DURATION } else { DURATION });
-        let warm_up = flags.warm_up.unwrap_or(if by_requests { Millis(0.0) } else { WARM_UP });
+        let arrival = match flags.arrival {
+            Some(arrival) => arrival,
+            None if flags.trace.is_some() => Arrival::Trace { speed: 1.0 },
+            None => ARRIVAL,
+        };
+        let replay = matches!(arrival, Arrival::Trace { .. });
+        if replay && flags.trace.is_none() {
+            return Err(
+                Failure::usage("`--arrival trace` needs a trace").hint("name its file with `--trace FILE`")
+            );
+        }
+        let natural = arrival.length().or((!replay).then_some(DURATION));
+        let duration = flags.duration.or(if by_requests { Some(REQUESTS_DURATION) } else { natural });
+        // A trace is not cut up unasked: what it begins with belongs to it.
+        let warm_up = flags.warm_up.unwrap_or(if by_requests || replay { Millis(0.0) } else { WARM_UP });
         let workload = match target.protocol.family() {
             Family::Inference => BenchWorkload::Inference {
                 model: flags.model,
-                input_tokens: flags.input_tokens.unwrap_or(128),
-                output_tokens: flags.output_tokens.unwrap_or(64),
+                input_tokens: flags.input_tokens.unwrap_or(Length::Fixed(128)),
+                output_tokens: flags.output_tokens.unwrap_or(Length::Fixed(64)),
+                prefix: flags.prefix,
+                fit_tokens: flags.fit_tokens,
                 stream: !flags.no_stream,
                 headers,
             },
@@ -176,7 +199,8 @@ impl BenchArgs {
         Ok(Self {
             target,
             workload,
-            arrival: flags.arrival.unwrap_or(ARRIVAL),
+            arrival,
+            trace: flags.trace,
             duration,
             warm_up,
             drain: flags.drain,
@@ -206,7 +230,7 @@ impl BenchArgs {
     pub(crate) fn plan(&self, seed: u64, shards: u32) -> LoadPlan {
         LoadPlan {
             warm_up_ns: self.warm_up.nanos(),
-            duration_ns: self.duration.nanos(),
+            duration_ns: self.duration.unwrap_or(DURATION).nanos(),
             drain_ns: self.drain.nanos(),
             requests: self.requests,
             max_in_flight: self.max_in_flight,
@@ -226,10 +250,11 @@ fn refuse_unstated_load(flags: &BenchFlags, target: &Target) -> Result<(), Failu
         return Ok(());
     }
     let mut missing = Vec::new();
-    if flags.arrival.is_none() {
+    if flags.arrival.is_none() && flags.trace.is_none() {
         missing.push("`--arrival`");
     }
-    if flags.duration.is_none() && flags.requests.is_none() {
+    let told = flags.trace.is_some() || flags.arrival.is_some_and(|arrival| arrival.length().is_some());
+    if flags.duration.is_none() && flags.requests.is_none() && !told {
         missing.push("`--duration` (or `--requests`)");
     }
     if missing.is_empty() {
@@ -250,6 +275,8 @@ fn refuse_foreign_flags(flags: &BenchFlags, target: &Target) -> Result<(), Failu
     use Family::{Cache, Inference, Queue};
     let given = [
         ("--model", Inference, flags.model.is_some()),
+        ("--prefix", Inference, flags.prefix.is_some()),
+        ("--fit-tokens", Inference, flags.fit_tokens),
         ("--input-tokens", Inference, flags.input_tokens.is_some()),
         ("--output-tokens", Inference, flags.output_tokens.is_some()),
         ("--no-stream", Inference, flags.no_stream),

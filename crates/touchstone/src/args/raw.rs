@@ -7,7 +7,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use touchstone_load::Timeouts;
 use touchstone_model::scenario::{Candidate, Criterion};
 use touchstone_model::unit::{Growth, Millis};
-use touchstone_model::{Arrival, Requirement, Severity};
+use touchstone_model::{Arrival, Length, Requirement, Severity};
+use touchstone_workload::requests::PrefixGroups;
 
 use super::values::{self, Answer, Sink};
 
@@ -320,10 +321,16 @@ pub(super) struct BenchFlags {
     /// engine=PROFILE
     #[arg(long, value_name = "PROTOCOL=ADDRESS", value_parser = values::target)]
     pub(super) target: values::TargetArg,
-    /// When operations start: poisson:50/s, constant:50/s, closed:64 [default: closed:1]
+    /// When operations start: poisson:50/s, constant:50/s, closed:64, gamma:50/s,cv=2, bursts:size=100,period=10s,
+    /// wave:50/s,amplitude=0.8,period=10min, ramp:10/s..100/s,over=60s, stairs:10/s..100/s,steps=10,hold=10s,down,
+    /// gradient:hold=30s, trace:speed=2 [default: closed:1]
     #[arg(long, value_name = "PROCESS", value_parser = values::arrival, help_heading = LOAD)]
     pub(super) arrival: Option<Arrival>,
-    /// Length of the measured window [default: 10s; with --requests at most 10min]
+    /// Trace to replay: an Azure LLM or BurstGPT CSV file, a Mooncake JSONL file, or the folder of a recorded run. Its
+    /// instants are the load (unless --arrival gives another), its lengths and shared blocks the requests'
+    #[arg(long, value_name = "FILE", help_heading = LOAD)]
+    pub(super) trace: Option<PathBuf>,
+    /// Length of the measured window [default: 10s, or what the shape or the trace takes; with --requests at most 10min]
     #[arg(long, value_name = "DURATION", value_parser = values::length, help_heading = LOAD)]
     pub(super) duration: Option<Millis>,
     /// Load before the measured window [default: 2s; none with --requests]
@@ -350,12 +357,19 @@ pub(super) struct BenchFlags {
     /// Model to ask for [default: the only one of /v1/models]
     #[arg(long, value_name = "NAME", help_heading = WORKLOAD)]
     pub(super) model: Option<String>,
-    /// Prompt tokens of a request [default: 128]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000), help_heading = WORKLOAD)]
-    pub(super) input_tokens: Option<u32>,
-    /// Generated tokens of a request [default: 64]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000), help_heading = WORKLOAD)]
-    pub(super) output_tokens: Option<u32>,
+    /// Prompt tokens of a request: 128, uniform:100..500, normal:mean=512,sd=100, lognormal:mean=512,cv=1.5,max=8192
+    /// [default: 128]
+    #[arg(long, value_name = "LENGTH", value_parser = values::tokens, help_heading = WORKLOAD)]
+    pub(super) input_tokens: Option<Length>,
+    /// Generated tokens of a request, as for the prompt [default: 64]
+    #[arg(long, value_name = "LENGTH", value_parser = values::tokens, help_heading = WORKLOAD)]
+    pub(super) output_tokens: Option<Length>,
+    /// Prompts that begin alike: so many groups, tokens of the beginning, share of the requests
+    #[arg(long, value_name = "groups=N,tokens=N,share=SHARE", value_parser = values::prefix, help_heading = WORKLOAD)]
+    pub(super) prefix: Option<PrefixGroups>,
+    /// Ask the target first how many tokens it counts in prompts of two lengths, and make prompts that have the asked number
+    #[arg(long, help_heading = WORKLOAD)]
+    pub(super) fit_tokens: bool,
     /// Ask for each answer as one document instead of a stream: e2e is measured, ttft is not
     #[arg(long, help_heading = WORKLOAD)]
     pub(super) no_stream: bool,

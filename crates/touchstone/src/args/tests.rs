@@ -102,7 +102,7 @@ fn a_search_knows_what_it_can_look_for() {
 fn a_bench_has_defaults() {
     let args = bench("--target resp=127.0.0.1");
     assert_eq!(args.arrival, Arrival::Closed { slots: 1 });
-    assert_eq!((args.warm_up, args.duration, args.drain), (Millis(2e3), Millis(10e3), Millis(30e3)));
+    assert_eq!((args.warm_up, args.duration, args.drain), (Millis(2e3), Some(Millis(10e3)), Millis(30e3)));
     assert_eq!((args.confidence, args.seed, args.fail_on), (0.95, None, None));
     assert!(args.record && args.ceiling && args.json.is_none());
     assert_eq!(args.out, Folder(".".into()));
@@ -113,9 +113,9 @@ fn a_bench_has_defaults() {
 #[test]
 fn requests_end_a_bench_without_a_warm_up_unless_asked_for() {
     let args = bench("--target resp=127.0.0.1 --requests 10");
-    assert_eq!((args.warm_up, args.duration), (Millis(0.0), Millis(600e3)));
+    assert_eq!((args.warm_up, args.duration), (Millis(0.0), Some(Millis(600e3))));
     let args = bench("--target resp=127.0.0.1 --requests 10 --warm-up 1s --duration 5s");
-    assert_eq!((args.warm_up, args.duration), (Millis(1e3), Millis(5e3)));
+    assert_eq!((args.warm_up, args.duration), (Millis(1e3), Some(Millis(5e3))));
     let plan = args.plan(7, 3);
     assert_eq!((plan.seed, plan.shards, plan.requests), (7, 3, Some(10)));
     assert_eq!((plan.warm_up_ns, plan.duration_ns), (1_000_000_000, 5_000_000_000));

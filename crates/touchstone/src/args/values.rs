@@ -11,7 +11,8 @@ use touchstone_load::Timeouts;
 use touchstone_model::requirement::Limit;
 use touchstone_model::scenario::{Candidate, Criterion};
 use touchstone_model::unit::{Bytes, Millis, Share, significant};
-use touchstone_model::{Arrival, Better, Quantity, Requirement, Subject, Target};
+use touchstone_model::{Arrival, Better, Length, Quantity, Requirement, Subject, Target};
+use touchstone_workload::requests::PrefixGroups;
 
 /// Where data goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,6 +110,38 @@ pub(super) fn confidence(text: &str) -> Result<f64, String> {
 /// `poisson:50/s`, `constant:20k/s`, `closed:64`.
 pub(crate) fn arrival(text: &str) -> Result<Arrival, String> {
     text.parse().map_err(|error| flat(&error))
+}
+
+/// `128`, `lognormal:mean=512,cv=1.5`.
+pub(super) fn tokens(text: &str) -> Result<Length, String> {
+    text.parse().map_err(|error| flat(&error))
+}
+
+/// `groups=8,tokens=1024,share=60%`.
+pub(super) fn prefix(text: &str) -> Result<PrefixGroups, String> {
+    let wrong = || {
+        format!(
+            "`{text}` says nothing about prompts that begin alike; expected as in `groups=8,tokens=1024,share=60%`, with at least one group and one token"
+        )
+    };
+    let (mut groups, mut tokens, mut part) = (None, None, None);
+    for item in text.split(',') {
+        let (key, value) = item.split_once('=').ok_or_else(wrong)?;
+        let whole = || value.trim().parse::<u32>().ok().filter(|n| (1..=10_000_000).contains(n));
+        let twice = match key.trim() {
+            "groups" => groups.replace(whole().ok_or_else(wrong)?).is_some(),
+            "tokens" => tokens.replace(whole().ok_or_else(wrong)?).is_some(),
+            "share" => part.replace(share(value.trim())?).is_some(),
+            _ => return Err(wrong()),
+        };
+        if twice {
+            return Err(wrong());
+        }
+    }
+    match (groups, tokens) {
+        (Some(groups), Some(tokens)) => Ok(PrefixGroups { groups, tokens, share: part.unwrap_or(1.0) }),
+        _ => Err(wrong()),
+    }
 }
 
 /// `openai-chat=http://127.0.0.1:8000`.

@@ -114,8 +114,18 @@ pub(super) fn request(args: &BenchArgs) -> anyhow::Result<BenchRequest> {
     let mut payload = Payload { connections: args.connections, ..Payload::default() };
     let (mut model, mut headers) = (None, Vec::new());
     match &args.workload {
-        BenchWorkload::Inference { model: named, input_tokens, output_tokens, stream, headers: given } => {
+        BenchWorkload::Inference {
+            model: named,
+            input_tokens,
+            output_tokens,
+            prefix,
+            fit_tokens,
+            stream,
+            headers: given,
+        } => {
             payload.stream = *stream;
+            payload.prefix = *prefix;
+            payload.fit_tokens = *fit_tokens;
             payload.input_tokens = *input_tokens;
             payload.output_tokens = *output_tokens;
             model.clone_from(named);
@@ -149,18 +159,32 @@ pub(super) fn request(args: &BenchArgs) -> anyhow::Result<BenchRequest> {
         None => None,
     };
     let seed = args.seed.unwrap_or_else(fresh_seed);
+    // 0 leaves the number of shards to the flow.
+    let mut plan = args.plan(seed, args.shards.unwrap_or(0));
+    let mut labels = labels(args);
+    if let Some(path) = &args.trace {
+        let read = touchstone_flow::trace::read(path).map_err(|error| {
+            Failure::usage(format!("`{}` cannot be replayed", path.display())).because(error)
+        })?;
+        labels.extend(read.labels());
+        let trace = std::sync::Arc::new(read.trace);
+        plan.trace = trace.rows().iter().map(|row| row.at_ns).collect();
+        if args.duration.is_none() {
+            plan.duration_ns = touchstone_flow::trace::duration_ns(&trace, args.arrival);
+        }
+        payload.trace = Some(trace);
+    }
     Ok(BenchRequest {
         target: args.target.clone(),
         model,
-        // 0 leaves the number of shards to the flow.
-        plan: args.plan(seed, args.shards.unwrap_or(0)),
+        plan,
         payload,
         ca_pem,
         headers,
         api_key,
         probe_ceiling: args.ceiling,
         store: args.record.then(|| args.out.store()),
-        labels: labels(args),
+        labels,
     })
 }
 

@@ -39,6 +39,9 @@ pub enum Dialect {
     FastChatWorker,
 }
 
+/// Stands for the number of output tokens in a body that is being made. It is above every number that can be asked for.
+const OUTPUT_TOKENS: u64 = 18_446_744_073_709_551_557;
+
 /// How the body of a good answer is cut into what a dialect decodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
@@ -123,20 +126,23 @@ impl Dialect {
         }
     }
 
-    /// The request's body before and after the prompt, which needs no escaping.
-    pub(super) fn body(self, options: &GenerationOptions) -> (Vec<u8>, Vec<u8>) {
+    /// The request's body before and after the prompt, which needs no escaping. Before it is cut where the number of output
+    /// tokens stands.
+    pub(super) fn body(self, options: &GenerationOptions) -> (Vec<Vec<u8>>, Vec<u8>) {
         let (before, after) = match self {
             Dialect::Chat => openai::chat_body(options),
             Dialect::Completions => openai::completions_body(options),
             Dialect::Responses => responses::body(options),
             Dialect::Embeddings => embeddings::body(options),
-            Dialect::Tgi => tgi::body(options),
+            Dialect::Tgi => tgi::body(),
             Dialect::TritonGenerate => triton::generate_body(options),
             Dialect::TritonInfer => triton::infer_body(),
             Dialect::LlamaCpp => llamacpp::body(options),
             Dialect::FastChatWorker => fastchat::body(options),
         };
-        (before.into_bytes(), after.as_bytes().to_vec())
+        let mark = OUTPUT_TOKENS.to_string();
+        let pieces = before.split(&mark).map(|piece| piece.as_bytes().to_vec());
+        (pieces.collect(), after.as_bytes().to_vec())
     }
 
     /// Reads one event or one document.

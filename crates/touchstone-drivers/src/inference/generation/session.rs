@@ -64,6 +64,10 @@ struct Progress {
     /// Bytes of text so far, where events repeat the whole text.
     text_length: usize,
     input_tokens: Option<u32>,
+    /// Input tokens that a prefix cache had.
+    cached_tokens: Option<u32>,
+    asked_output: Option<u32>,
+    asked_input: Option<u32>,
     /// The operation has ended.
     ended: bool,
 }
@@ -390,7 +394,14 @@ fn done(progress: &mut Progress, op: OpToken) -> SessionEvent {
     };
     SessionEvent::Done {
         op,
-        answer: Answer { output_tokens, input_tokens: progress.input_tokens, hit: None },
+        answer: Answer {
+            output_tokens,
+            input_tokens: progress.input_tokens,
+            cached_tokens: progress.cached_tokens,
+            asked_output: progress.asked_output,
+            asked_input: progress.asked_input,
+            hit: None,
+        },
     }
 }
 
@@ -457,6 +468,7 @@ fn take_event(
 /// Takes what an event or a document says, with one content event when it brought any.
 fn take_decoded(progress: &mut Progress, op: OpToken, seen: &Decoded, events: &mut Vec<SessionEvent>) {
     progress.input_tokens = seen.prompt_tokens.or(progress.input_tokens);
+    progress.cached_tokens = seen.cached_tokens.or(progress.cached_tokens);
     progress.finish |= seen.finish;
     progress.foreign |= !seen.recognised;
     if let Some(tokens) = seen.event_tokens {
@@ -520,7 +532,13 @@ impl Session for GenerationSession {
         self.state = State::Asked;
         self.op = op.token;
         self.answered = false;
-        self.progress = Progress::default();
+        let options = &self.shared.options;
+        let asked = options.requests.asked(op.index);
+        self.progress = Progress {
+            asked_output: options.dialect.generates().then_some(asked.output_tokens),
+            asked_input: Some(asked.input_tokens),
+            ..Progress::default()
+        };
         self.shared.write_request(op.index, &mut self.prompt, out);
     }
 

@@ -21,7 +21,7 @@ impl GenerationSink {
         Self {
             dialect: options.dialect,
             stream: options.stream,
-            output_tokens: options.output_tokens,
+            output_tokens: options.requests.asked(0).output_tokens,
             buffer: Vec::new(),
         }
     }

@@ -36,6 +36,8 @@ pub(crate) struct Decoded {
     pub(crate) text_length: Option<usize>,
     /// Input tokens.
     pub(crate) prompt_tokens: Option<u32>,
+    /// Of these, found in a prefix cache.
+    pub(crate) cached_tokens: Option<u32>,
     /// An error instead of an answer.
     pub(crate) error: Option<ServerError>,
 }
@@ -83,6 +85,7 @@ pub(crate) fn decode(data: &[u8]) -> Result<Decoded, serde_json::Error> {
         recognised: choices.present,
         completion_tokens: usage.completion_tokens.and_then(|count| count.0),
         prompt_tokens: usage.prompt_tokens.and_then(|count| count.0),
+        cached_tokens: usage.prompt_tokens_details.and_then(|details| number(details.cached_tokens)),
         error,
         ..Decoded::default()
     })
@@ -170,6 +173,15 @@ pub(super) struct Usage {
     pub(super) completion_tokens: Option<Count<u32>>,
     #[serde(default)]
     pub(super) prompt_tokens: Option<Count<u32>>,
+    #[serde(default)]
+    pub(super) prompt_tokens_details: Option<Details>,
+}
+
+/// What is known of the input tokens beside their number.
+#[derive(Deserialize)]
+pub(super) struct Details {
+    #[serde(default)]
+    pub(super) cached_tokens: Option<Count<u32>>,
 }
 
 /// The number in an optional count.

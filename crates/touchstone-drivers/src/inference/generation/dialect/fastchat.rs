@@ -8,14 +8,14 @@ use serde::de::{Deserializer, Error, Visitor};
 use serde_json::json;
 
 use super::decode::{Count, Decoded, Filled, ServerError, Usage, number, status};
-use super::opened;
+use super::{OUTPUT_TOKENS, opened};
 use crate::inference::generation::GenerationOptions;
 
 pub(super) fn body(options: &GenerationOptions) -> (String, &'static str) {
     let body = json!({
         "model": options.model,
         "temperature": 0,
-        "max_new_tokens": options.output_tokens,
+        "max_new_tokens": OUTPUT_TOKENS,
         "echo": false,
         "stop": null,
         "stop_token_ids": null,

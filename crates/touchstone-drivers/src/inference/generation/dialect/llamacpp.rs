@@ -5,12 +5,12 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::decode::{Count, Decoded, Filled, ServerError, any_error, number};
-use super::opened;
+use super::{OUTPUT_TOKENS, opened};
 use crate::inference::generation::GenerationOptions;
 
 pub(super) fn body(options: &GenerationOptions) -> (String, &'static str) {
     let mut body = json!({
-        "n_predict": options.output_tokens,
+        "n_predict": OUTPUT_TOKENS,
         "temperature": 0,
         "stream": options.stream,
     });

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::opened;
+use super::{OUTPUT_TOKENS, opened};
 use crate::inference::generation::GenerationOptions;
 
 pub(super) fn chat_body(options: &GenerationOptions) -> (String, &'static str) {
@@ -17,7 +17,7 @@ pub(super) fn completions_body(options: &GenerationOptions) -> (String, &'static
 fn members(options: &GenerationOptions) -> Value {
     let mut body = json!({
         "model": options.model,
-        "max_tokens": options.output_tokens,
+        "max_tokens": OUTPUT_TOKENS,
         "temperature": 0,
         "stream": options.stream,
     });

@@ -5,13 +5,13 @@ use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde_json::json;
 
 use super::decode::{Count, Decoded, Filled, ServerError, Text, any_error, number};
-use super::opened;
+use super::{OUTPUT_TOKENS, opened};
 use crate::inference::generation::GenerationOptions;
 
 pub(super) fn body(options: &GenerationOptions) -> (String, &'static str) {
     let mut body = json!({
         "model": options.model,
-        "max_output_tokens": options.output_tokens,
+        "max_output_tokens": OUTPUT_TOKENS,
         "temperature": 0,
         "stream": options.stream,
     });

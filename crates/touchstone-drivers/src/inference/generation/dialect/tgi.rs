@@ -4,12 +4,11 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::decode::{Count, Decoded, Filled, ServerError, any_error, number};
-use super::opened;
-use crate::inference::generation::GenerationOptions;
+use super::{OUTPUT_TOKENS, opened};
 
-pub(super) fn body(options: &GenerationOptions) -> (String, &'static str) {
+pub(super) fn body() -> (String, &'static str) {
     let body = json!({"parameters": {
-        "max_new_tokens": options.output_tokens, "do_sample": false, "details": true,
+        "max_new_tokens": OUTPUT_TOKENS, "do_sample": false, "details": true,
     }});
     (opened(&body) + r#","inputs":""#, r#""}"#)
 }

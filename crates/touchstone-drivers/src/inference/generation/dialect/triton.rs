@@ -5,19 +5,19 @@ use serde::de::{Deserializer, Error, IgnoredAny, SeqAccess, Visitor};
 use serde_json::json;
 
 use super::decode::{Decoded, ServerError, any_error};
-use super::opened;
+use super::{OUTPUT_TOKENS, opened};
 use crate::inference::generation::GenerationOptions;
 
 /// The vLLM backend reads `sampling_parameters`, a text of JSON; TensorRT-LLM's ensemble reads `max_tokens`. What a
 /// model has no input for, Triton takes as a parameter of the request.
 pub(super) fn generate_body(options: &GenerationOptions) -> (String, &'static str) {
-    let mut sampling = json!({"max_tokens": options.output_tokens, "temperature": 0});
+    let mut sampling = json!({"max_tokens": OUTPUT_TOKENS, "temperature": 0});
     if options.ignore_eos {
         sampling["ignore_eos"] = json!(true);
     }
     let body = json!({
         "stream": options.stream,
-        "max_tokens": options.output_tokens,
+        "max_tokens": OUTPUT_TOKENS,
         "sampling_parameters": sampling.to_string(),
         "exclude_input_in_output": true,
     });
