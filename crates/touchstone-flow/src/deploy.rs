@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use touchstone_load::LoadPlan;
-use touchstone_load::steady::settling;
 use touchstone_model::comparison::ColdStart;
 use touchstone_model::{Arrival, MetricId, RunDocument};
 use touchstone_runner::Control;
@@ -220,7 +219,7 @@ fn first_answer(request: &BenchRequest, control: &Control) -> Result<RunDocument
 /// From a launch to the instant from which a run is steady, ms; none when it never is.
 #[must_use]
 pub fn steady_ms(launched_ns: u64, run: &RunDocument) -> Option<f64> {
-    let from_s = settling(run)?.from_s?;
+    let from_s = run.steady?.from_s?;
     Some(run.phases.start_ns.saturating_sub(launched_ns) as f64 / 1e6 + from_s * 1e3)
 }
 

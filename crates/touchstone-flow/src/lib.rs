@@ -19,6 +19,7 @@ pub mod scenario;
 pub mod search;
 pub mod trace;
 pub mod utc;
+pub mod warm;
 
 /// The version of touchstone.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

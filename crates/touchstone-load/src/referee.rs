@@ -51,6 +51,7 @@ pub fn findings(
     generator(traits, aggregate, document, &mut found);
     operations(plan, traits, aggregate, document, context, &mut found);
     course(plan, document, &mut found);
+    settled(document, &mut found);
     answers(traits, aggregate, document, context, &mut found);
     found.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     found
@@ -362,6 +363,24 @@ fn queue(document: &RunDocument, found: &mut Vec<Finding>) {
                 "check the delivery class that is needed against the one that is configured",
             ));
         }
+    }
+}
+
+/// A transient that reaches into the measured window. Where the backlog grows there is no steady state to reach.
+fn settled(document: &RunDocument, found: &mut Vec<Finding>) {
+    let told = |code| found.iter().any(|finding: &Finding| finding.code == code);
+    if told(FindingCode::BacklogGrowing) || told(FindingCode::Trend) {
+        return;
+    }
+    if let Some(transient) = crate::steady::transient(document) {
+        found.push(Finding::new(
+            FindingCode::NotSteady,
+            format!(
+                "the first {:.1} s of the measured window are a transient: median latency {:.2} ms there, {:.2} ms after it",
+                transient.until_s, transient.within_ms, transient.after_ms
+            ),
+            "lengthen --warm-up, or let it end by itself with --warm-up auto",
+        ));
     }
 }
 

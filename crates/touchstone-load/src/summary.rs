@@ -165,7 +165,10 @@ pub fn summarise(plan: &LoadPlan, traits: Traits, result: &ShardResult, context:
         blocks: blocks(plan, aggregate, seconds),
         stages: crate::stages::stages(plan, traits, result, has_limits),
         fingerprint: context.fingerprint.clone(),
+        steady: None,
     };
+    // A load that changes by design has no steady state to find.
+    document.steady = if plan.arrival.is_stationary() { crate::steady::settling(&document) } else { None };
     document.slo = plan.slos.iter().map(|slo| judge(slo, plan, traits, &document, aggregate)).collect();
     document.findings = referee::findings(plan, traits, aggregate, &document, &context);
     document.valid = document.worst_finding() != Some(touchstone_model::Severity::Invalid);

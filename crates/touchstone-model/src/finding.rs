@@ -113,6 +113,7 @@ findings! {
     MessagesReordered, "messages-reordered", Warning, "messages were received out of their producer's order";
     HostBusy, "host-busy", Warning, "other processes used the machine during the run";
     MissesUnexpected, "cache-misses", Note, "lookups missed although the keys were loaded before";
+    NotSteady, "not-steady", Warning, "a transient reaches into the measured window and shapes its figures";
     FewRuns, "few-runs", Warning, "a comparison rests on fewer than 5 runs a side: nothing is claimed";
     FewDeploys, "few-deploys", Note, "a comparison rests on fewer than 3 deploys a side, or on deploys that are not known: it holds for these deploys";
     RunsLeftOut, "runs-left-out", Warning, "invalid runs were left out of a comparison";

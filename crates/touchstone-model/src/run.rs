@@ -66,6 +66,24 @@ pub struct RunDocument {
     pub stages: Vec<Stage>,
     /// Digest (sha256:...) of the environment fingerprint stored beside the run; null when not stored.
     pub fingerprint: Option<String>,
+    /// Where the run became steady; null when it has too few windows with a latency to say.
+    #[serde(default)]
+    pub steady: Option<Steady>,
+}
+
+/// Where a run became steady, warm-up included. Times are relative to the start of warm-up.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Steady {
+    /// From here on it is steady, s; null when it never is.
+    pub from_s: Option<f64>,
+    /// End of the transient of the leading latency's median, by MSER-5, s.
+    pub latency_cut_s: f64,
+    /// Whether what follows that cut is stationary.
+    pub latency_steady: bool,
+    /// End of the transient of the operations in flight, by MSER-5, s.
+    pub backlog_cut_s: f64,
+    /// Whether what follows that cut is stationary.
+    pub backlog_steady: bool,
 }
 
 /// What was loaded.

@@ -71,6 +71,7 @@ pub(crate) fn document(run: &str) -> RunDocument {
         blocks: Vec::new(),
         stages: Vec::new(),
         fingerprint: None,
+        steady: None,
     }
 }
 

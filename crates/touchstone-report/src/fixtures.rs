@@ -227,6 +227,7 @@ pub(crate) fn run_of(id: &str, scale: f64) -> RunDocument {
         blocks,
         stages: Vec::new(),
         fingerprint: Some(format!("sha256:{}", "f1".repeat(32))),
+        steady: None,
     }
 }
 

@@ -170,6 +170,7 @@ impl RunBuilder {
             blocks,
             stages: Vec::new(),
             fingerprint: None,
+            steady: None,
         }
     }
 }

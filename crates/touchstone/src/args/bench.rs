@@ -89,6 +89,8 @@ pub(crate) struct BenchArgs {
     pub(crate) duration: Option<Millis>,
     /// Load before it.
     pub(crate) warm_up: Millis,
+    /// Before that: load until the target is steady, at most so long.
+    pub(crate) warm_up_auto: Option<Millis>,
     /// How long unfinished operations may take after it.
     pub(crate) drain: Millis,
     /// End the load after this many operations.
@@ -177,7 +179,16 @@ impl BenchArgs {
         let natural = arrival.length().or((!replay).then_some(DURATION));
         let duration = flags.duration.or(if by_requests { Some(REQUESTS_DURATION) } else { natural });
         // A trace is not cut up unasked: what it begins with belongs to it.
-        let warm_up = flags.warm_up.unwrap_or(if by_requests || replay { Millis(0.0) } else { WARM_UP });
+        let (warm_up, warm_up_auto) = match flags.warm_up {
+            Some(values::WarmUp::Fixed(length)) => (length, None),
+            // Prompts of the run itself warm up too: the pause before it is short, and caches may be per prompt length.
+            Some(values::WarmUp::Auto(at_most)) => (WARM_UP, Some(at_most)),
+            None => (if by_requests || replay { Millis(0.0) } else { WARM_UP }, None),
+        };
+        if warm_up_auto.is_some() && !arrival.is_stationary() {
+            return Err(Failure::usage(format!("`{arrival}` changes by design and never becomes steady"))
+                .hint("give `--warm-up` a length"));
+        }
         let workload = match target.protocol.family() {
             Family::Inference => BenchWorkload::Inference {
                 model: flags.model,
@@ -203,6 +214,7 @@ impl BenchArgs {
             trace: flags.trace,
             duration,
             warm_up,
+            warm_up_auto,
             drain: flags.drain,
             requests: flags.requests,
             seed: flags.seed,

@@ -333,9 +333,10 @@ pub(super) struct BenchFlags {
     /// Length of the measured window [default: 10s, or what the shape or the trace takes; with --requests at most 10min]
     #[arg(long, value_name = "DURATION", value_parser = values::length, help_heading = LOAD)]
     pub(super) duration: Option<Millis>,
-    /// Load before the measured window [default: 2s; none with --requests]
-    #[arg(long, value_name = "DURATION", value_parser = values::duration, help_heading = LOAD)]
-    pub(super) warm_up: Option<Millis>,
+    /// Load before the measured window; `auto` loads until latency and backlog are stationary, at most 60s (`auto:5min`
+    /// says otherwise), and then for 2s more [default: 2s; none with --requests]
+    #[arg(long, value_name = "DURATION|auto", value_parser = values::warm_up, help_heading = LOAD)]
+    pub(super) warm_up: Option<values::WarmUp>,
     /// How long unfinished operations may take after the measured window
     #[arg(long, value_name = "DURATION", value_parser = values::duration, default_value = "30s", help_heading = LOAD)]
     pub(super) drain: Millis,

@@ -89,6 +89,10 @@ impl SearchArgs {
                 Arrival::Poisson { per_second: FROM }
             };
         }
+        if bench.warm_up_auto.is_some() {
+            return Err(Failure::usage("`--warm-up auto` does not go with a search")
+                .hint("each probe has a warm-up of its own; give its length"));
+        }
         let Some(process) = Process::of(&bench.arrival) else {
             return Err(Failure::usage(format!("`{}` cannot be scaled by one number", bench.arrival))
                 .hint("search with poisson:FROM/s, constant:FROM/s or closed:GREATEST"));

@@ -60,6 +60,24 @@ pub(super) fn positive(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A warm-up: of a fixed length, or until the target is steady.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum WarmUp {
+    /// So long.
+    Fixed(Millis),
+    /// Until it is steady, at most so long.
+    Auto(Millis),
+}
+
+/// `2s`, `auto`, `auto:5min`.
+pub(super) fn warm_up(text: &str) -> Result<WarmUp, String> {
+    match text.trim().split_once(':') {
+        None if text.trim() == "auto" => Ok(WarmUp::Auto(Millis(60_000.0))),
+        Some(("auto", at_most)) => length(at_most).map(WarmUp::Auto),
+        _ => duration(text).map(WarmUp::Fixed),
+    }
+}
+
 /// `10s`, `0s`: at most 30 days.
 pub(super) fn duration(text: &str) -> Result<Millis, String> {
     // `0` needs no unit to be understood.

@@ -32,6 +32,7 @@ pub(crate) fn run(args: &BenchArgs, ui: &Ui) -> anyhow::Result<ExitCode> {
     let control = control_by_ctrl_c()?;
     let benched = {
         let mut watcher = Watcher::new(ui);
+        series::warm(args, &mut request, &mut watcher, &control)?;
         bench(&request, &mut watcher, &control)?
     };
     drop(engine);

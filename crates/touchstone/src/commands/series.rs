@@ -6,6 +6,7 @@ use touchstone_flow::compare::{against, select};
 use touchstone_flow::deploy::{Deploy, Deployed, deploy, steady_ms};
 use touchstone_flow::launch;
 use touchstone_flow::scenario::{CANDIDATE_LABEL, DEPLOY_LABEL, REPEAT_LABEL};
+use touchstone_flow::warm::warm_up;
 use touchstone_model::comparison::{ColdStart, RUNS_FORMAT, RunSet};
 use touchstone_model::{ComparisonDocument, Protocol, RunDocument, Target};
 use touchstone_records::RunStore;
@@ -46,6 +47,26 @@ pub(super) fn compared(
     ui.summary(data_taken, |style| format!("\n{}", terminal::comparison_summary(document, style)))?;
     // A second target is asked about; a baseline is demanded.
     Ok(if args.series.baseline.is_empty() { ExitCode::Done } else { gate(document, ui) })
+}
+
+/// Warms the target up until it is steady where that was asked for, and says in the run how that went. Each run of a series
+/// is warmed up anew: what stood idle in between may have gone cold.
+pub(super) fn warm(
+    args: &BenchArgs,
+    request: &mut BenchRequest,
+    watcher: &mut Watcher,
+    control: &Control,
+) -> anyhow::Result<()> {
+    let Some(at_most) = args.warm_up_auto else { return Ok(()) };
+    let warmed = warm_up(request, at_most.0 / 1e3, watcher, control)?;
+    watcher.note(&format!(
+        "warmed up for {:.0} s: {}",
+        warmed.seconds,
+        if warmed.steady { "steady" } else { "not steady within the limit" }
+    ));
+    request.labels.insert("warm_up_auto_s".to_owned(), warmed.seconds.into());
+    request.labels.insert("warm_up_auto_steady".to_owned(), warmed.steady.into());
+    Ok(())
 }
 
 /// Makes the series.
@@ -150,6 +171,7 @@ fn one(
     } else if let Some(deploy) = place.deployed {
         request.labels.insert(DEPLOY_LABEL.to_owned(), deploy.into());
     }
+    warm(args, &mut request, watcher, control)?;
     let benched = bench(&request, watcher, &control.child())?;
     drop(engine);
     Ok(benched)

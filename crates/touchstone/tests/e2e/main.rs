@@ -20,3 +20,4 @@ mod secrets;
 mod series;
 mod simulated;
 mod tls;
+mod warm;
