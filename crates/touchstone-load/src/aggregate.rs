@@ -259,6 +259,8 @@ pub struct Sums {
     pub duplicated: u64,
     /// All: messages out of order.
     pub reordered: u64,
+    /// Cohort: good answers whose token count is below what they brought.
+    pub contradicted: u64,
     /// Cohort: good answers whose chunks do not tell their tokens.
     pub chunk_tokens_unknown: u64,
     /// All: operations sent.
@@ -304,6 +306,7 @@ impl Sums {
         self.received += o.received;
         self.duplicated += o.duplicated;
         self.reordered += o.reordered;
+        self.contradicted += o.contradicted;
         self.chunk_tokens_unknown += o.chunk_tokens_unknown;
         self.sent_all += o.sent_all;
         self.received_unique += o.received_unique;
@@ -358,11 +361,11 @@ impl Aggregate {
         self.series[slot].push(instant_ns, value_ns);
     }
 
-    /// Adds an operation of the cohort that never reached the event: +infinity.
-    pub(crate) fn observe_censored(&mut self, metric: MetricId, block: usize, instant_ns: u64) {
+    /// Adds `weight` events of an operation of the cohort that it never reached: +infinity.
+    pub(crate) fn observe_censored(&mut self, metric: MetricId, block: usize, instant_ns: u64, weight: u64) {
         let Some(slot) = slot(metric) else { return };
         if let Some(block) = self.blocks.get_mut(block) {
-            block.histograms[slot].get_or_insert_with(Box::default).record_censored();
+            block.histograms[slot].get_or_insert_with(Box::default).record_censored_n(weight);
         }
         self.series[slot].push(instant_ns, u64::MAX);
     }

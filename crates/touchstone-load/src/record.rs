@@ -121,6 +121,12 @@ impl InFlight {
         *self = Self { gaps, ..Self::default() };
     }
 
+    /// Whether a total says less than came: a content chunk holds at least one token, and chunks may have told theirs. More
+    /// is no contradiction: tokens without text (the end of the sequence) come with no chunk.
+    pub(crate) fn contradicts(&self, total: u32) -> bool {
+        total < self.chunks || self.tokens_known && total < self.tokens
+    }
+
     /// Tokens per chunk, resolved: known ones, or one each when the total equals the number of chunks (every content
     /// chunk holds at least one token, so equal totals leave no other possibility).
     pub(crate) fn tokens_per_chunk_known(&self, total: Option<u32>) -> bool {

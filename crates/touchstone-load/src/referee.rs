@@ -509,10 +509,21 @@ fn answers(
             "itl and tpot are null for this run; icl has the gaps between chunks",
         ));
     }
-    if sums.completed > 0 && sums.output_unknown > 0 {
+    if sums.contradicted > 0 {
+        found.push(Finding::new(
+            FindingCode::UsageContradiction,
+            format!(
+                "{} of {} answers are said to have fewer output tokens than content came",
+                sums.contradicted, sums.completed
+            ),
+            "the server's counts cannot be right: itl, tpot, ntpot and token throughput are null; icl and the latencies stand",
+        ));
+    }
+    let untold = sums.output_unknown - sums.contradicted;
+    if sums.completed > 0 && untold > 0 {
         found.push(Finding::new(
             FindingCode::TokensUnknown,
-            format!("{} of {} answers told no token counts", sums.output_unknown, sums.completed),
+            format!("{untold} of {} answers told no token counts", sums.completed),
             "token metrics (itl, tpot, output_token_throughput) are null for this run",
         ));
     }

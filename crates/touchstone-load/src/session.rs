@@ -213,6 +213,12 @@ pub trait Driver: fmt::Debug + Send + Sync {
     /// The parameters of the workload for the run document, with units in their names.
     fn parameters(&self) -> BTreeMap<String, serde_json::Value>;
 
+    /// Output tokens that operation `index` asks for; none where no number is asked for. An operation that failed owes them.
+    fn asked_output_tokens(&self, index: u64) -> Option<u32> {
+        let _ = index;
+        None
+    }
+
     /// Share of the input tokens of the first `operations` that a prefix cache can find because prompts begin alike on
     /// purpose; none where prompts say nothing.
     fn cacheable_share(&self, operations: u64) -> Option<f64> {

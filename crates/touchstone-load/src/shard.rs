@@ -19,7 +19,7 @@ use crate::aggregate::Aggregate;
 use crate::ledger::{Ledger, Receipt};
 use crate::plan::LoadPlan;
 use crate::record::{InFlight, OpRecord};
-use crate::session::{Answer, Failure, Op, OpToken, SessionEvent};
+use crate::session::{Answer, Driver, Failure, Op, OpToken, SessionEvent};
 use crate::slo::OpLimits;
 
 /// Operations of one shard that may wait for a connection at once; beyond it they fail as the generator's own doing.
@@ -79,11 +79,21 @@ pub struct Traits {
     pub leading: MetricId,
 }
 
+impl Traits {
+    /// Whether answers come in pieces: one that is asked for whole has neither a first token nor gaps.
+    #[must_use]
+    pub fn streams(self) -> bool {
+        self.leading == MetricId::Ttft
+    }
+}
+
 /// One shard's operations.
 #[derive(Debug)]
 pub struct Shard {
     plan: Arc<LoadPlan>,
     traits: Traits,
+    /// Says what an operation that failed had asked for.
+    driver: Option<Arc<dyn Driver>>,
     limits: OpLimits,
     number: u32,
     start_ns: u64,
@@ -152,6 +162,7 @@ impl Shard {
             aggregate: Aggregate::new(start_ns, plan.blocks()),
             plan,
             traits,
+            driver: None,
             number,
             start_ns,
             from_ns,
@@ -168,6 +179,13 @@ impl Shard {
             expiry_due: 0,
             stopped: false,
         }
+    }
+
+    /// The same, knowing what its operations ask for: what a failed one owes is then counted in tokens.
+    #[must_use]
+    pub fn for_driver(mut self, driver: Arc<dyn Driver>) -> Self {
+        self.driver = Some(driver);
+        self
     }
 
     fn is_closed(&self) -> bool {

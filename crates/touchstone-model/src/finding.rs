@@ -100,6 +100,7 @@ findings! {
     PrefixCache, "prefix-cache", Warning, "the server's prefix cache found another share of the input tokens than the prompts share on purpose";
     InputTokenCount, "input-token-count", Warning, "the server counts other input tokens than were sent, by more than a tenth";
     TokensUnknown, "tokens-unknown", Note, "the server reports no token counts: token metrics are null";
+    UsageContradiction, "usage-contradiction", Warning, "the server counts fewer output tokens than content came: token metrics are null";
     ItlCoalesced, "itl-coalesced", Warning, "more than 5 % of content events shared a read with an earlier one: their instants are upper bounds";
     SampleTooSmall, "sample-too-small", Note, "too few effective samples for an asked-for percentile bound";
     ClockStep, "clock-step", Warning, "the wall clock stepped during the run: kernel stamps were replaced by user stamps";

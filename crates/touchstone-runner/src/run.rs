@@ -215,7 +215,7 @@ fn shard_thread(
     }
     barrier.wait();
     let start_ns = start.load(Ordering::Acquire);
-    let mut shard = Shard::new(plan, traits, number, start_ns);
+    let mut shard = Shard::new(plan, traits, number, start_ns).for_driver(worker.driver());
     worker.drive(&mut shard, start_ns)?;
     let (mut result, records) = shard.finish(mono_ns());
     let (prepared, _) = rehearsal.finish(start_ns);

@@ -115,6 +115,11 @@ pub(crate) struct Worker {
 const NO_LINK: u32 = u32::MAX;
 
 impl Worker {
+    /// The protocol with its workload.
+    pub(crate) fn driver(&self) -> Arc<dyn Driver> {
+        Arc::clone(&self.setup.driver)
+    }
+
     pub(crate) fn new(setup: Setup, outlet: Outlet, control: Control) -> io::Result<Self> {
         let share = |all: u32| all / setup.shards + u32::from(setup.shard < all % setup.shards);
         let wanted = match setup.driver.connections() {

@@ -212,7 +212,13 @@ impl Histogram {
     /// Records one observation at +infinity: an operation that failed, or that was cut off before it ended.
     #[inline]
     pub const fn record_censored(&mut self) {
-        self.censored = self.censored.saturating_add(1);
+        self.record_censored_n(1);
+    }
+
+    /// Records `n` observations at +infinity.
+    #[inline]
+    pub const fn record_censored_n(&mut self, n: u64) {
+        self.censored = self.censored.saturating_add(n);
     }
 
     /// Adds all observations of `other`.

@@ -296,6 +296,11 @@ impl Driver for Generation {
         .collect()
     }
 
+    fn asked_output_tokens(&self, index: u64) -> Option<u32> {
+        let options = &self.shared.options;
+        options.dialect.generates().then(|| options.requests.asked(index).output_tokens)
+    }
+
     fn cacheable_share(&self, operations: u64) -> Option<f64> {
         Some(self.shared.options.requests.cacheable_share(operations))
     }

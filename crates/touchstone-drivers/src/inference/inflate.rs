@@ -36,8 +36,8 @@ impl Inflate {
     pub(crate) fn push(&mut self, bytes: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), Malformed> {
         for piece in bytes.chunks(PIECE) {
             let written = match self {
-                Inflate::Gzip(decoder) => decoder.write_all(piece).and_then(|()| decoder.flush()),
-                Inflate::Deflate(decoder) => decoder.write_all(piece).and_then(|()| decoder.flush()),
+                Inflate::Gzip(decoder) => decode(decoder, piece),
+                Inflate::Deflate(decoder) => decode(decoder, piece),
             };
             // What was decoded before the fault still counts.
             let out = match self {
@@ -60,6 +60,18 @@ impl Inflate {
             Inflate::Deflate(decoder) => decoder.try_finish(),
         };
         finished.map_err(|error| Malformed(error.to_string()))
+    }
+}
+
+/// Decodes a piece into the decoder's own output. What came out before a fault is brought out too, so that it does not
+/// matter how the bytes were cut into reads: a further write begins with handing over what is ready.
+fn decode(decoder: &mut impl Write, piece: &[u8]) -> std::io::Result<()> {
+    match decoder.write_all(piece) {
+        Ok(()) => decoder.flush(),
+        Err(error) => {
+            decoder.write_all(&[0]).ok();
+            Err(error)
+        }
     }
 }
 
@@ -108,6 +120,27 @@ mod tests {
             let mut inflate = Inflate::new("gzip").unwrap();
             inflate.push(&gzip[..length], &mut |_| ()).unwrap();
             assert_eq!(inflate.finish().is_ok(), length == gzip.len(), "{length}");
+        }
+    }
+
+    #[test]
+    fn a_fault_brings_out_the_same_wherever_the_bytes_are_cut() {
+        let text = b"data: {\"choices\":[{\"text\":\"some words\"}]}\n\n".repeat(4);
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+        gzip.write_all(&text).unwrap();
+        let gzip = gzip.finish().unwrap();
+        for at in 0..gzip.len() * 8 {
+            let mut hurt = gzip.clone();
+            hurt[at / 8] ^= 1 << (at % 8);
+            let all = |step| {
+                let mut inflate = Inflate::new("gzip").unwrap();
+                let mut out = Vec::new();
+                let pushed = hurt.chunks(step).try_for_each(|piece| {
+                    inflate.push(piece, &mut |ready| out.extend_from_slice(ready)).map_err(|_| ())
+                });
+                (out, pushed.is_err() || inflate.finish().is_err())
+            };
+            assert_eq!(all(1), all(hurt.len()), "bit {at}");
         }
     }
 

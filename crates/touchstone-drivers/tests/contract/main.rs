@@ -10,3 +10,4 @@ mod properties;
 mod resp;
 mod sinks;
 mod support;
+mod wrong_numbers;

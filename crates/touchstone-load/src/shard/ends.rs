@@ -83,6 +83,12 @@ impl Shard {
         limits.observe(MetricId::Write, e.sent_ns.saturating_sub(e.slot_ns));
         match self.traits.family {
             Family::Inference => {
+                let wrong = |got: Option<u32>, asked: Option<u32>| matches!((got, asked), (Some(a), Some(b)) if a != b);
+                sums.wrong_tokens += u64::from(wrong(total, answer.asked_output));
+                // A count below what was sent is none: nothing is made of it.
+                let contradicted = self.traits.streams() && total.is_some_and(|total| e.contradicts(total));
+                sums.contradicted += u64::from(contradicted);
+                let total = total.filter(|_| !contradicted);
                 match total {
                     Some(total) => sums.output_tokens += u64::from(total),
                     None => sums.output_unknown += 1,
@@ -91,8 +97,6 @@ impl Shard {
                     Some(tokens) => sums.input_tokens += u64::from(tokens),
                     None => sums.input_unknown += 1,
                 }
-                let wrong = |got: Option<u32>, asked: Option<u32>| matches!((got, asked), (Some(a), Some(b)) if a != b);
-                sums.wrong_tokens += u64::from(wrong(total, answer.asked_output));
                 if let (Some(_), Some(asked)) = (answer.input_tokens, answer.asked_input) {
                     sums.asked_input += u64::from(asked);
                     sums.input_asked += 1;
@@ -104,16 +108,10 @@ impl Shard {
                 if e.chunks == 0 {
                     sums.empty_answers += 1;
                     // No content: there is no first token. The answer counts as one that never came.
-                    let streams = self.traits.leading == MetricId::Ttft;
-                    let metrics =
-                        [MetricId::E2e, MetricId::ServiceTime, MetricId::Ttft, MetricId::TtftFromSend];
-                    for metric in metrics.into_iter().take(if streams { 4 } else { 2 }) {
-                        limits.observe_infinite(metric);
-                        self.aggregate.observe_censored(metric, block, at);
-                    }
+                    self.never_came(e, op, block, &mut limits);
                 } else {
-                    let known = e.tokens_per_chunk_known(total);
-                    self.aggregate.sums.chunk_tokens_unknown += u64::from(!known);
+                    let known = !contradicted && e.tokens_per_chunk_known(total);
+                    self.aggregate.sums.chunk_tokens_unknown += u64::from(!known && !contradicted);
                     if e.chunks < 2 {
                         // One chunk has no gap that could break a limit on gaps.
                         for metric in [MetricId::Icl, MetricId::Itl, MetricId::Tpot] {
@@ -138,7 +136,7 @@ impl Shard {
                         ),
                     ];
                     // An answer that is asked for whole has no first token: it has a first byte, which says nothing of it.
-                    let streams = self.traits.leading == MetricId::Ttft;
+                    let streams = self.traits.streams();
                     let whole = |metric: MetricId| {
                         matches!(metric, MetricId::E2e | MetricId::ServiceTime | MetricId::Ntpot)
                     };
@@ -171,6 +169,32 @@ impl Shard {
             if let Some(block) = self.aggregate.blocks.get_mut(block) {
                 block.good += 1;
             }
+        }
+    }
+
+    /// Puts at +infinity what an operation without a good end owes: every latency that did not come to be, and every gap
+    /// that is missing. A server that answers half of the requests must not look quicker for it.
+    fn never_came(&mut self, e: &InFlight, op: Op, block: usize, limits: &mut OpCheck) {
+        let streams = self.traits.streams();
+        let asked = self.driver.as_ref().and_then(|driver| driver.asked_output_tokens(op.index));
+        let missing = |got: u32| u64::from(asked.unwrap_or(0).saturating_sub(got.max(1)).max(1));
+        let gaps = streams && asked != Some(1);
+        let tokens = if e.tokens_known { e.tokens } else { e.chunks };
+        let owed = [
+            (MetricId::E2e, true, 1),
+            (MetricId::ServiceTime, true, 1),
+            (MetricId::Ttft, streams && e.first_ns == 0, 1),
+            (MetricId::TtftFromSend, streams && e.first_ns == 0, 1),
+            (MetricId::TtftAnswer, streams && e.first_answer_ns == 0, 1),
+            (MetricId::StreamClose, streams, 1),
+            (MetricId::Icl, gaps, missing(e.chunks)),
+            (MetricId::Itl, gaps && asked.is_some(), missing(tokens)),
+            (MetricId::Tpot, gaps && asked.is_some(), 1),
+            (MetricId::Ntpot, asked.is_some(), 1),
+        ];
+        for (metric, _, weight) in owed.into_iter().filter(|(_, owed, _)| *owed) {
+            limits.observe_infinite(metric);
+            self.aggregate.observe_censored(metric, block, op.intended_ns, weight);
         }
     }
 
@@ -254,24 +278,24 @@ impl Shard {
             match self.traits.family {
                 Family::Inference => {
                     // A first token that did come was measured; what never came is at +infinity.
-                    if e.first_ns != 0 {
+                    if e.first_ns != 0 && self.traits.streams() {
                         self.aggregate.observe(MetricId::Ttft, block, at, e.first_ns.saturating_sub(at), 1);
                         let from_send = e.first_ns.saturating_sub(e.sent_ns);
                         self.aggregate.observe(MetricId::TtftFromSend, block, at, from_send, 1);
-                    } else {
-                        self.aggregate.observe_censored(MetricId::Ttft, block, at);
-                        self.aggregate.observe_censored(MetricId::TtftFromSend, block, at);
+                        if e.first_answer_ns != 0 {
+                            let answer = e.first_answer_ns.saturating_sub(at);
+                            self.aggregate.observe(MetricId::TtftAnswer, block, at, answer, 1);
+                        }
                     }
-                    self.aggregate.observe_censored(MetricId::E2e, block, at);
-                    self.aggregate.observe_censored(MetricId::ServiceTime, block, at);
                     let mut limits = self.limits.check();
                     self.gaps(e, block, e.tokens_known, &mut limits);
+                    self.never_came(e, op, block, &mut limits);
                 }
                 Family::Cache => {
-                    self.aggregate.observe_censored(MetricId::E2e, block, at);
-                    self.aggregate.observe_censored(MetricId::ServiceTime, block, at);
+                    self.aggregate.observe_censored(MetricId::E2e, block, at, 1);
+                    self.aggregate.observe_censored(MetricId::ServiceTime, block, at, 1);
                 }
-                Family::Queue => self.aggregate.observe_censored(MetricId::EndToEndLatency, block, at),
+                Family::Queue => self.aggregate.observe_censored(MetricId::EndToEndLatency, block, at, 1),
             }
         }
         number

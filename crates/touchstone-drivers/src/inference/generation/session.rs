@@ -479,7 +479,7 @@ fn take_decoded(progress: &mut Progress, op: OpToken, seen: &Decoded, events: &m
     if let Some(tokens) = seen.completion_tokens {
         // Text that came of no token: then it is the count that begins with 0 instead of 1.
         progress.one_too_few |= grown && !progress.content && tokens == 0;
-        progress.output_tokens = Some(tokens + u32::from(progress.one_too_few));
+        progress.output_tokens = Some(tokens.saturating_add(u32::from(progress.one_too_few)));
     }
     if !(seen.has_content() || grown) {
         return;

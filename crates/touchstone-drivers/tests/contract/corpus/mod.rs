@@ -16,13 +16,13 @@ use crate::support::{check_every_cut, op, short};
 
 /// One stream.
 pub(crate) struct Case {
-    name: &'static str,
-    dialect: Dialect,
-    stream: bool,
+    pub(crate) name: &'static str,
+    pub(crate) dialect: Dialect,
+    pub(crate) stream: bool,
     /// Instant of the read in ms, and its bytes.
-    reads: Vec<(u32, Vec<u8>)>,
+    pub(crate) reads: Vec<(u32, Vec<u8>)>,
     /// Whether the peer closes after the last read.
-    eof: bool,
+    pub(crate) eof: bool,
     /// Instant and event in short, in order; `free` or `closed` says at the end whether the connection can be used
     /// again.
     expected: Vec<&'static str>,
@@ -99,7 +99,8 @@ fn without_number(event: &str) -> &str {
     event.strip_prefix("0 ").unwrap_or(event)
 }
 
-fn cases() -> Vec<Case> {
+/// Every case; the fuzz targets begin with them too.
+pub(crate) fn cases() -> Vec<Case> {
     [chat::cases(), typed::cases(), engines::cases(), transport::cases()].into_iter().flatten().collect()
 }
 
