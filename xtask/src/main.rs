@@ -1,13 +1,14 @@
 //! The project's own chores, run as `cargo xtask CHORE`.
 //!
 //! `tidy` checks what the compiler cannot (dependency direction, purity, documents), `codegen` writes or checks the
-//! generated files, `servers` obtains the real servers that tests load, `test` does all of it and ends with the
+//! generated files, `servers` obtains the real servers that tests load, `fuzz` runs the fuzz targets, `test` does all of it and ends with the
 //! counts. It is not shipped, measures nothing and is the one place that installs anything. Progress goes to standard
 //! error, results to standard output.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a program for a terminal")]
 
 mod codegen;
 mod engines;
+mod fuzz;
 mod servers;
 mod test_run;
 mod tidy;
@@ -24,8 +25,10 @@ cargo xtask CHORE
   codegen [--check]                         write the generated files, or say which differ
   servers                                   obtain the real servers for tests, and tell what is there
   engines                                   obtain vLLM, FastChat and Triton on CPU (about 4 GB), and tell what is there
-  test [--require core] [--no-servers] [--engines] [FILTER]
-                                            tidy, clippy, codegen --check, servers, all tests; ends with the counts.
+  fuzz [--seconds 20] [--jobs 2] [TARGET ...]
+                                            build the fuzz targets (needs a C++ compiler) and run each for a while
+  test [--require core] [--no-servers] [--no-fuzz] [--engines] [FILTER]
+                                            tidy, clippy, codegen --check, fuzz, servers, all tests; ends with the counts.
                                             With a FILTER only the tests whose name contains it run.
                                             --engines: load vLLM, FastChat and Triton too
                                             --require core: a missing llama.cpp, Redis or NATS is a failure
@@ -52,6 +55,7 @@ fn dispatch(arguments: &[&str]) -> Result<bool> {
         ["codegen", "--check"] => codegen::check(&root()),
         ["servers"] => Ok(servers::run()),
         ["engines"] => Ok(engines::run()),
+        ["fuzz", rest @ ..] => fuzz::run(&root(), &fuzz::Options::parse(rest)?),
         ["test", rest @ ..] => test_run::run(&root(), &test_run::Options::parse(rest)?),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use touchstone_testkit::servers::{NO_SERVERS_ENV, SERVERS_ENV, servers_dir};
 
-use crate::{codegen, engines, servers, tidy};
+use crate::{codegen, engines, fuzz, servers, tidy};
 
 /// The feature that has the tests with the heavy engines built.
 const ENGINE_TESTS: &str = "touchstone/engine-tests";
@@ -21,6 +21,7 @@ const ENGINE_TESTS: &str = "touchstone/engine-tests";
 pub(crate) struct Options {
     require_core: bool,
     no_servers: bool,
+    no_fuzz: bool,
     engines: bool,
     filter: Option<String>,
 }
@@ -37,6 +38,7 @@ impl Options {
                 },
                 "--require=core" => options.require_core = true,
                 "--no-servers" => options.no_servers = true,
+                "--no-fuzz" => options.no_fuzz = true,
                 "--engines" => options.engines = true,
                 _ if argument.starts_with('-') => bail!("unknown option {argument}"),
                 _ if options.filter.is_some() => bail!("one FILTER is enough: {argument}"),
@@ -79,6 +81,12 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<bool> {
             Ok((status.success(), String::new()))
         });
         step("codegen", &mut || codegen::check(root).map(|ok| (ok, String::new())));
+        if !options.no_fuzz {
+            step("fuzz", &mut || match fuzz::missing() {
+                Some(reason) => Ok((!options.require_core, format!("skipped: {reason}"))),
+                None => fuzz::run(root, &fuzz::Options::default()).map(|ok| (ok, String::new())),
+            });
+        }
     }
     if !options.no_servers {
         step("servers", &mut || {

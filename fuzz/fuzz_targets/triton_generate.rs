@@ -1,0 +1,6 @@
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| touchstone_fuzz::dialect(
+    touchstone_drivers::Dialect::TritonGenerate,
+    data
+));
