@@ -19,7 +19,7 @@ use touchstone_records::{RecordSender, Recorder, RunStore, StoreError};
 use touchstone_runner::{Control, RunEvent, RunSpec, RunnerError, ShardTick};
 use touchstone_telemetry::fingerprint;
 use touchstone_telemetry::host::HostSample;
-use touchstone_workload::requests::{PrefixGroups, Wording};
+use touchstone_workload::requests::{Lengths, PrefixGroups, Requests, Wording};
 use touchstone_workload::trace::Trace;
 
 use crate::driver::driver;
@@ -131,6 +131,21 @@ impl BenchRequest {
             probe_ceiling: false,
             store: None,
             labels: BTreeMap::new(),
+        }
+    }
+}
+
+impl BenchRequest {
+    /// What requests of an inference target ask for.
+    #[must_use]
+    pub fn requests(&self) -> Requests {
+        let payload = &self.payload;
+        let (input, output) = (payload.input_tokens, payload.output_tokens);
+        Requests {
+            seed: self.plan.seed,
+            lengths: payload.trace.clone().map_or(Lengths::Drawn { input, output }, Lengths::Trace),
+            prefix: payload.prefix,
+            wording: payload.wording,
         }
     }
 }

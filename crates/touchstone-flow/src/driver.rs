@@ -7,7 +7,6 @@ use touchstone_drivers::{
 };
 use touchstone_load::Driver;
 use touchstone_model::Protocol;
-use touchstone_workload::requests::{Lengths, Requests};
 
 use crate::bench::BenchRequest;
 
@@ -62,13 +61,7 @@ fn generation(request: &BenchRequest, model: &str, dialect: Dialect) -> Result<A
     options.stream = payload.stream;
     options.headers.clone_from(&request.headers);
     options.api_key.clone_from(&request.api_key);
-    let (input, output) = (payload.input_tokens, payload.output_tokens);
-    options.requests = Requests {
-        seed: request.plan.seed,
-        lengths: payload.trace.clone().map_or(Lengths::Drawn { input, output }, Lengths::Trace),
-        prefix: payload.prefix,
-        wording: payload.wording,
-    };
+    options.requests = request.requests();
     options.connections = payload.connections.unwrap_or(DEFAULT_CONNECTIONS);
     Ok(Arc::new(Generation::new(options)?))
 }

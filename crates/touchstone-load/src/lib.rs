@@ -8,6 +8,7 @@
 //! contract with protocols), [`Aggregate`] (what was seen), [`summary::summarise`] (the run document).
 
 pub mod aggregate;
+pub mod forecast;
 pub mod ledger;
 pub mod plan;
 pub mod record;

@@ -19,4 +19,4 @@ mod worker;
 pub use ceiling::loopback_ceiling;
 pub use control::{Control, RunEvent, ShardTick};
 pub use failure::connect_failure;
-pub use run::{RunOutcome, RunSpec, RunnerError, run};
+pub use run::{RunOutcome, RunSpec, RunnerError, file_limit, run};

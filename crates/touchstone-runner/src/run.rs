@@ -76,6 +76,13 @@ pub(crate) fn traits_of(driver: &dyn Driver) -> Traits {
     Traits { family: driver.family(), leading: driver.leading_metric() }
 }
 
+/// Files that this process may have open, after it has raised its limit as a run does; none where the system does not say.
+#[must_use]
+pub fn file_limit() -> Option<u64> {
+    raise_file_limit();
+    getrlimit(Resource::RLIMIT_NOFILE).ok().map(|(soft, _)| soft)
+}
+
 /// Raises the soft limit of open files to the hard one: connections need descriptors.
 fn raise_file_limit() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)

@@ -84,6 +84,7 @@ pub(crate) enum Command {
     Decide(DecideArgs),
     Explain(ExplainArgs),
     Bench(Box<BenchArgs>),
+    PlanRun(Box<BenchArgs>),
     Search(Box<SearchArgs>),
     Compare(Box<CompareArgs>),
     Rerun(RerunArgs),
@@ -294,6 +295,7 @@ fn command(raw: Raw, out: Folder) -> Result<Command, Failure> {
             out,
         }),
         Raw::Bench(flags) => Command::Bench(Box::new(BenchArgs::from_flags(*flags, out)?)),
+        Raw::PlanRun(flags) => Command::PlanRun(Box::new(BenchArgs::from_flags(*flags, out)?)),
         Raw::Compare(flags) => Command::Compare(Box::new(CompareArgs::from_flags(*flags, out)?)),
         Raw::Campaign(flags) => Command::Campaign(CampaignArgs {
             file: flags.file,

@@ -64,6 +64,7 @@ fn dispatch(command: &Command, ui: &Ui) -> anyhow::Result<ExitCode> {
         Command::Decide(args) => commands::decide::run(args, ui),
         Command::Explain(args) => commands::explain::run(args, ui),
         Command::Bench(args) => commands::bench::run(args, ui),
+        Command::PlanRun(args) => commands::plan_run::run(args, ui),
         Command::Campaign(args) => commands::campaign::run(args, ui),
         Command::Compare(args) => commands::compare::run(args, ui),
         Command::Rerun(args) => commands::rerun::run(args, ui),

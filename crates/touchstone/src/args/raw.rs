@@ -76,6 +76,8 @@ pub(super) enum Raw {
     Explain(ExplainFlags),
     /// Put one target under exact load and report what was measured
     Bench(Box<BenchFlags>),
+    /// Say what a bench with the same flags would send, and whether it is enough for the bounds asked for; sends nothing
+    PlanRun(Box<BenchFlags>),
     /// Say how recorded runs stand against others: better, equivalent, worse, or not resolved
     Compare(Box<super::compare::CompareFlags>),
     /// Measure a matrix of model, scenario, hardware and engine; goes on where it was when started again
