@@ -81,6 +81,7 @@ fn run(id: &str, ttft: f64, throughput: f64, seed: u64, deploy: Option<u64>) -> 
         blocks,
         stages: Vec::new(),
         fingerprint: None,
+        server: None,
         steady: None,
     }
 }

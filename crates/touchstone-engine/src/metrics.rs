@@ -36,6 +36,8 @@ impl Histogram {
 #[derive(Debug)]
 pub(crate) struct Metrics {
     time_to_first_token: Histogram,
+    queue: Histogram,
+    prefill: Histogram,
     inter_token: Histogram,
     end_to_end: Histogram,
     /// Ended requests by vLLM's `finished_reason`.
@@ -49,6 +51,8 @@ impl Metrics {
     pub(crate) fn new() -> Self {
         Self {
             time_to_first_token: Histogram::new(TTFT_BUCKETS),
+            queue: Histogram::new(E2E_BUCKETS),
+            prefill: Histogram::new(E2E_BUCKETS),
             inter_token: Histogram::new(ITL_BUCKETS),
             end_to_end: Histogram::new(E2E_BUCKETS),
             finished: ["stop", "length", "abort", "error"].map(|reason| (reason, 0)).into(),
@@ -59,6 +63,12 @@ impl Metrics {
 
     pub(crate) fn first_token(&mut self, ns: u64) {
         self.time_to_first_token.observe(ns);
+    }
+
+    /// What the scheduler says of a sequence's way to its first token.
+    pub(crate) fn started(&mut self, queue_ns: u64, prefill_ns: u64) {
+        self.queue.observe(queue_ns);
+        self.prefill.observe(prefill_ns);
     }
 
     pub(crate) fn gap(&mut self, ns: u64) {
@@ -117,6 +127,8 @@ impl Metrics {
                 "Receipt to first content written.",
                 &self.time_to_first_token,
             ),
+            ("vllm:request_queue_time_seconds", "Time of a request in the queue.", &self.queue),
+            ("vllm:request_prefill_time_seconds", "Queue to first token.", &self.prefill),
             ("vllm:inter_token_latency_seconds", "Gaps between content chunks.", &self.inter_token),
             ("vllm:e2e_request_latency_seconds", "Receipt to last content written.", &self.end_to_end),
         ];

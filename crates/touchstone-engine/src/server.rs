@@ -128,6 +128,9 @@ impl Server {
         self.model.advance(now, &mut emissions);
         for emission in emissions.drain(..) {
             if let Some(job) = self.jobs.get_mut(&emission.id) {
+                if let Some(first) = emission.first {
+                    self.metrics.started(first.queue_ns, first.prefill_ns);
+                }
                 job.queue.push_back(emission);
                 self.pump(emission.id);
             }

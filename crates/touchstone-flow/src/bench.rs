@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use touchstone_workload::trace::Trace;
 
 use crate::driver::driver;
 use crate::fit;
+use crate::inside::{self, ClientTotals, InsideOptions};
 use crate::probe::{self, Identity};
 use crate::utc;
 
@@ -110,6 +112,8 @@ pub struct BenchRequest {
     pub api_key: Option<Secret>,
     /// Whether the loopback ceiling is measured first.
     pub probe_ceiling: bool,
+    /// What is looked at inside the target.
+    pub inside: InsideOptions,
     /// Where the run is recorded; nowhere when none.
     pub store: Option<PathBuf>,
     /// Further parameters for the run document, such as the scenario's digest.
@@ -129,6 +133,7 @@ impl BenchRequest {
             headers: Vec::new(),
             api_key: None,
             probe_ceiling: false,
+            inside: InsideOptions::default(),
             store: None,
             labels: BTreeMap::new(),
         }
@@ -327,17 +332,23 @@ pub fn bench(
     let spec = RunSpec { driver: Arc::clone(&driver), endpoint, plan: plan.clone(), spin_ns: SPIN_NS };
     let (sender, events) = sync_channel(EVENT_CAPACITY);
     let record = recorder.as_ref().map(touchstone_records::RecorderHandle::sender);
-    let watch = Watch::new(&plan, driver.leading_metric(), control.clone());
+    let mut watch = Watch::new(&plan, driver.leading_metric(), control.clone());
     let family = driver.family();
-    let outcome = std::thread::scope(|scope| {
+    let inside = inside::Watcher::start(&inside::Subject {
+        target: &request.target,
+        options: &request.inside,
+        api_key: request.api_key.as_ref(),
+        load: Duration::from_nanos(plan.warm_up_ns.saturating_add(plan.duration_ns)),
+    });
+    watch.in_flight = inside.as_ref().map(|inside| Arc::clone(&inside.in_flight));
+    let (outcome, client) = std::thread::scope(|scope| {
         let consumer = scope.spawn(move || consume(&events, observer, record.as_ref(), watch, family));
         let outcome = touchstone_runner::run(&spec, Some(sender), control);
         // The consumer ends when the last sender is gone; it only reads from a channel.
-        if consumer.join().is_err() {
-            return Err(RunnerError::Defect { shard: u32::MAX });
-        }
-        outcome
+        let client = consumer.join().map_err(|_| RunnerError::Defect { shard: u32::MAX })?;
+        outcome.map(|outcome| (outcome, client))
     })?;
+    let seen = inside.map(inside::Watcher::finish);
     let mut certificate: Certificate = outcome.certificate.clone();
     certificate.loopback_ceiling = ceiling;
     let context = RunContext {
@@ -359,6 +370,12 @@ pub fn bench(
             .cacheable_share(outcome.result.aggregate.sums.intended + outcome.result.aggregate.sums.warm_up),
     };
     let mut document = summarise(&plan, outcome.traits, &outcome.result, context);
+    if let Some(seen) = seen {
+        let dropped = document.generator.events_dropped;
+        let (section, findings) = seen.conclude(&client, &document, dropped);
+        document.server = Some(Box::new(section));
+        document.findings.extend(findings);
+    }
     if let Some(missing) = outcome.preload_missing.filter(|missing| *missing > 0) {
         document.findings.push(Finding::new(
             FindingCode::MissesUnexpected,
@@ -534,6 +551,8 @@ struct Watch {
     /// Of a moment ago: (instant, offered, sent).
     past: (u64, u64, u64),
     failures: BTreeMap<(u32, u16), String>,
+    /// Who else wants to know how many operations are in flight.
+    in_flight: Option<Arc<AtomicU64>>,
 }
 
 impl Watch {
@@ -556,6 +575,7 @@ impl Watch {
             shards: BTreeMap::new(),
             past: (0, 0, 0),
             failures: BTreeMap::new(),
+            in_flight: None,
         }
     }
 
@@ -586,6 +606,9 @@ impl Watch {
         self.live.elapsed_s = tick.at_ns.saturating_sub(self.start_ns) as f64 / 1e9;
         self.live.completed = sum(|tick| tick.tally.completed);
         self.live.in_flight = sum(|tick| tick.tally.in_flight);
+        if let Some(in_flight) = &self.in_flight {
+            in_flight.store(self.live.in_flight, Ordering::Relaxed);
+        }
         let (at, past_offered, past_sent) = self.past;
         if tick.at_ns > at + 150_000_000 {
             let seconds = (tick.at_ns - at) as f64 / 1e9;
@@ -613,14 +636,15 @@ impl Watch {
     }
 }
 
-/// The consumer of run events: live figures for who watches, rows for the recorder.
+/// The consumer of run events: live figures for who watches, rows for the recorder, sums over everything.
 fn consume(
     events: &Receiver<RunEvent>,
     observer: &mut dyn Observer,
     record: Option<&RecordSender>,
     mut watch: Watch,
     family: Family,
-) {
+) -> ClientTotals {
+    let mut client = ClientTotals::default();
     for event in events {
         match event {
             RunEvent::Started { start_ns } => watch.start(start_ns),
@@ -645,12 +669,14 @@ fn consume(
             }
             RunEvent::Operations { shard, records } => {
                 watch.count_failures(shard, &records);
+                records.iter().for_each(|record| client.add(record));
                 if let Some(record) = record {
                     record.try_send(records.iter().map(|one| row(shard, one, family)).collect());
                 }
             }
         }
     }
+    client
 }
 
 fn failure_index(shard: u32, number: u16) -> u16 {

@@ -79,6 +79,14 @@ fn nowhere() -> Target {
     Target { protocol: Protocol::OpenAiChat, host: String::new(), port: 0, tls: false, path: String::new() }
 }
 
+impl Engine {
+    /// The id of its process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
 impl Drop for Engine {
     fn drop(&mut self) {
         // It may have ended already; then there is nothing to kill.

@@ -13,6 +13,7 @@ pub mod deploy;
 mod driver;
 pub mod explain;
 mod fit;
+pub mod inside;
 pub mod launch;
 pub mod probe;
 pub mod scenario;

@@ -13,6 +13,7 @@ use touchstone_records::digest::sha256;
 use touchstone_runner::Control;
 
 use crate::bench::{BenchError, BenchRequest, Benched, Observer, Payload, bench, store_root};
+use crate::inside::{InsideOptions, TargetPid};
 use crate::launch::{self, LaunchError};
 
 /// The parameter of a run that names the scenario it was made for, by digest.
@@ -241,6 +242,10 @@ fn bench_one(
         headers: Vec::new(),
         api_key,
         probe_ceiling: repeat == 1,
+        inside: InsideOptions {
+            pid: engine.as_ref().map(|engine| TargetPid::Launched(engine.pid())),
+            ..InsideOptions::default()
+        },
         store: Some(store_root(&settings.out)),
         labels,
     };

@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 
 use touchstone_engine::{EngineConfig, Profile, serve};
 use touchstone_flow::bench::{BenchError, BenchRequest, Blind, Live, Observer, Payload, bench};
+use touchstone_flow::inside::InsideOptions;
 use touchstone_load::LoadPlan;
 use touchstone_load::plan::SECOND;
 use touchstone_model::{Length, Level, MetricId, RunDocument};
@@ -67,6 +68,7 @@ fn request(address: SocketAddr, arrival: &str) -> BenchRequest {
         headers: Vec::new(),
         api_key: None,
         probe_ceiling: false,
+        inside: InsideOptions::default(),
         store: None,
         labels: BTreeMap::new(),
     }

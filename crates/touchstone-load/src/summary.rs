@@ -166,6 +166,7 @@ pub fn summarise(plan: &LoadPlan, traits: Traits, result: &ShardResult, context:
         stages: crate::stages::stages(plan, traits, result, has_limits),
         fingerprint: context.fingerprint.clone(),
         steady: None,
+        server: None,
     };
     // A load that changes by design has no steady state to find.
     document.steady = if plan.arrival.is_stationary() { crate::steady::settling(&document) } else { None };

@@ -122,6 +122,10 @@ findings! {
     ProbesInvalid, "probes-invalid", Warning, "some probes of a search are invalid and decided nothing";
     SearchIncomplete, "search-incomplete", Warning, "a search ended before it had narrowed its answer down as far as was asked for";
     InFlightLimit, "in-flight-limit", Warning, "operations waited because --max-in-flight was reached";
+    ServerDisagrees, "server-disagrees", Warning, "the server's own counters say something else than the client saw over the same window";
+    ServerRestarted, "server-restarted", Warning, "the server's counters began anew during the run: it was started again";
+    ServerUnreadable, "server-unreadable", Warning, "the metrics page that was asked for could not be read";
+    PrefixShare, "prefix-share", Warning, "the server found another share of prompt tokens in its prefix cache than the workload declares";
 }
 
 impl fmt::Display for FindingCode {

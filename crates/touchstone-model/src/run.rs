@@ -12,6 +12,7 @@ use crate::failure::{Origin, Phase};
 use crate::finding::{Finding, Severity};
 use crate::level::Level;
 use crate::metric::{MetricId, Statistic};
+use crate::server::ServerSection;
 use crate::unit::Unit;
 
 /// The format of run documents that this version writes.
@@ -69,6 +70,9 @@ pub struct RunDocument {
     /// Where the run became steady; null when it has too few windows with a latency to say.
     #[serde(default)]
     pub steady: Option<Steady>,
+    /// What was seen inside the target; absent when nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<Box<ServerSection>>,
 }
 
 /// Where a run became steady, warm-up included. Times are relative to the start of warm-up.

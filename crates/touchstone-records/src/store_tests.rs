@@ -72,6 +72,7 @@ pub(crate) fn document(run: &str) -> RunDocument {
         stages: Vec::new(),
         fingerprint: None,
         steady: None,
+        server: None,
     }
 }
 

@@ -228,6 +228,7 @@ pub(crate) fn run_of(id: &str, scale: f64) -> RunDocument {
         stages: Vec::new(),
         fingerprint: Some(format!("sha256:{}", "f1".repeat(32))),
         steady: None,
+        server: None,
     }
 }
 

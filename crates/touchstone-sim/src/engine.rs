@@ -24,6 +24,17 @@ pub struct Emission {
     pub tokens: u32,
     /// Set on the sequence's last emission.
     pub finished: Option<FinishReason>,
+    /// Set on the sequence's first emission.
+    pub first: Option<FirstToken>,
+}
+
+/// What came before a sequence's first token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FirstToken {
+    /// From its arrival to the first step that computed it, ns.
+    pub queue_ns: u64,
+    /// From there to the end of the step that made its first token, ns.
+    pub prefill_ns: u64,
 }
 
 /// Answer to [`EngineModel::submit`].
@@ -107,7 +118,9 @@ struct Seq {
     scheduled: u32,
     /// Generated tokens not handed out yet.
     held_back: u32,
-    admitted_before: bool,
+    /// Start of the first step that computed it; none before it was admitted.
+    started: Option<u64>,
+    first: Option<FirstToken>,
 }
 
 impl Seq {
@@ -245,7 +258,8 @@ impl EngineModel {
             blocks: Vec::new(),
             scheduled: 0,
             held_back: 0,
-            admitted_before: false,
+            started: None,
+            first: None,
         });
         Admission::Accepted
     }
@@ -427,11 +441,11 @@ impl EngineModel {
             self.waiting.push_front(seq);
             return None;
         }
-        if self.profile.prefix_cache && !seq.admitted_before {
+        if self.profile.prefix_cache && seq.started.is_none() {
             self.counters.prefix_queries += u64::from(seq.prompt);
             self.counters.prefix_hits += u64::from(cached);
         }
-        seq.admitted_before = true;
+        seq.started.get_or_insert(at);
         seq.computed = cached;
         seq.scheduled = n;
         self.running.push(seq);
@@ -533,6 +547,11 @@ impl EngineModel {
             }
             if seq.generated == 0 {
                 self.counters.prompt_tokens += u64::from(seq.prompt);
+                let started = seq.started.unwrap_or(step.end);
+                seq.first = Some(FirstToken {
+                    queue_ns: started.saturating_sub(seq.arrival),
+                    prefill_ns: step.end.saturating_sub(started),
+                });
             }
             seq.generated += 1;
             seq.held_back += 1;
@@ -540,7 +559,7 @@ impl EngineModel {
             let finished = seq.done().then_some(FinishReason::Length);
             if finished.is_some() || seq.held_back >= self.profile.tokens_per_chunk {
                 let tokens = std::mem::take(&mut seq.held_back);
-                out.push(Emission { id: seq.id, at: step.end, tokens, finished });
+                out.push(Emission { id: seq.id, at: step.end, tokens, finished, first: seq.first.take() });
             }
             if finished.is_some() {
                 self.counters.finished += 1;

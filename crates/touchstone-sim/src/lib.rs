@@ -31,6 +31,6 @@ mod kv;
 mod profile;
 mod rng;
 
-pub use engine::{Admission, Counters, Emission, EngineModel, FinishReason, Rejection};
+pub use engine::{Admission, Counters, Emission, EngineModel, FinishReason, FirstToken, Rejection};
 pub use profile::{Batching, Profile, ProfileError, StepTime};
 pub use rng::SeededRng;

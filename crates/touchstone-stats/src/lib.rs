@@ -23,12 +23,14 @@
 //! | [`multiple`] | p-values of a family of comparisons |
 //! | [`sequential`] | may a measurement stop early without being wrong more often |
 //! | [`bootstrap`] | the interval of any statistic of runs and their windows |
+//! | [`buckets`] | where a quantile lies in somebody else's cumulative buckets |
 //! | [`simplex`] | all weightings that agree with a preference order: samples and vertices |
 //! | [`rng`] | seeded and keyed random streams |
 //! | [`special`] | the special functions beneath the above |
 
 pub mod autocorrelation;
 pub mod bootstrap;
+pub mod buckets;
 pub mod compare;
 pub mod equivalence;
 mod fourier;

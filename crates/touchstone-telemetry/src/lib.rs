@@ -9,14 +9,16 @@
 pub mod doctor;
 pub mod fingerprint;
 pub mod host;
+pub mod listener;
 pub mod process;
 pub mod prometheus;
 pub mod reading;
 pub mod scrape;
 pub mod serving;
 mod system_files;
+pub mod tally;
 
 pub use fingerprint::{Fingerprint, fingerprint};
 pub use host::{HostSample, HostUsage};
 pub use reading::Reading;
-pub use serving::ServingMetrics;
+pub use tally::Tally;

@@ -1,5 +1,6 @@
 //! CPU time and memory of this process, its threads, and other processes.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -112,6 +113,32 @@ pub fn threads(pid: u32) -> Result<Vec<ThreadSample>, ProcessError> {
     Ok(threads)
 }
 
+/// A process and its descendants, the eldest first; only itself where /proc tells no parents.
+#[must_use]
+pub fn tree(pid: u32) -> Vec<u32> {
+    let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let own = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
+        let Some(own) = own else { continue };
+        if let Some(parent) = read_text(&entry.path().join("stat")).ok().and_then(|stat| parent(&stat)) {
+            children.entry(parent).or_default().push(own);
+        }
+    }
+    let mut all = vec![pid];
+    let mut next = 0;
+    while next < all.len() {
+        // A process has one parent, so nobody is met twice.
+        all.extend(children.remove(&all[next]).unwrap_or_default());
+        next += 1;
+    }
+    all
+}
+
+/// The parent out of /proc/PID/stat.
+fn parent(stat: &str) -> Option<u32> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
 fn text(path: &Path) -> Result<String, ProcessError> {
     read_text(path).map_err(|source| ProcessError::Io { path: path.to_owned(), source })
 }
@@ -164,6 +191,20 @@ mod tests {
         drop(stop);
         assert!(thread.join().unwrap());
         assert!(matches!(sample(u32::MAX), Err(ProcessError::Io { .. })));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_child_belongs_to_its_parent() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mine = tree(std::process::id());
+        let alone = tree(child.id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(mine[0], std::process::id());
+        assert!(mine.contains(&child.id()), "{mine:?}");
+        assert_eq!(alone, [child.id()]);
+        assert_eq!(parent("7 (a) R (b) 1) S 12 7"), Some(12));
     }
 
     #[test]

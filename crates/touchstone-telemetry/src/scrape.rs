@@ -69,7 +69,17 @@ pub enum ScrapeError {
 /// # Errors
 /// The address is wrong, the server does not answer in time, or the answer is no page.
 pub fn scrape(url: &str, limit: Duration) -> Result<Page, ScrapeError> {
-    let fetch = Fetch::new(url, limit)?;
+    scrape_as(url, limit, None)
+}
+
+/// The same with a key, which is sent as a bearer token and stands in no error.
+///
+/// # Errors
+/// As [`scrape`].
+pub fn scrape_as(url: &str, limit: Duration, key: Option<&str>) -> Result<Page, ScrapeError> {
+    let mut fetch = Fetch::new(url, limit)?;
+    // A key that would end the header is sent by nobody.
+    fetch.key = key.filter(|key| key.bytes().all(|byte| byte > b' ' && byte < 0x7f)).map(str::to_owned);
     let answer = fetch.run()?;
     let body = fetch.body(&answer)?;
     Ok(Page::parse(&String::from_utf8_lossy(&body)))
@@ -80,6 +90,7 @@ struct Fetch {
     host: String,
     port: u16,
     path: String,
+    key: Option<String>,
     limit: Duration,
     deadline: Instant,
 }
@@ -122,6 +133,7 @@ impl Fetch {
             host: name.to_owned(),
             port,
             path: path.to_owned(),
+            key: None,
             limit,
             deadline: Instant::now() + limit,
         })
@@ -164,8 +176,10 @@ impl Fetch {
     /// Sends the request and reads until the server closes or the body is complete.
     fn run(&self) -> Result<Vec<u8>, ScrapeError> {
         let mut stream = self.connect()?;
+        let key =
+            self.key.as_ref().map_or_else(String::new, |key| format!("Authorization: Bearer {key}\r\n"));
         let request = format!(
-            "GET {} HTTP/1.1\r\nHost: {}\r\nAccept: text/plain\r\nConnection: close\r\n\r\n",
+            "GET {} HTTP/1.1\r\nHost: {}\r\nAccept: text/plain\r\n{key}Connection: close\r\n\r\n",
             self.path, self.address
         );
         stream.set_write_timeout(Some(self.left()?)).map_err(|source| self.failed("write to", source))?;

@@ -1,175 +1,278 @@
-//! What the metrics pages of known inference servers say, under the same words.
+//! What the metrics pages of known inference servers mean: tables from their names to ours.
 //!
-//! Sources: vLLM's page "Production Metrics" (names of the V1 engine; older releases say `gpu_` before the cache names
-//! and leave out `_total`), llama.cpp's `tools/server/README.md` (`--metrics`), TGI's metrics reference. What a server
-//! does not report is none, never 0.
+//! Sources: a page of vLLM 0.32 (older releases say `gpu_` before the cache names, and names without `_total` are those of
+//! the client library's other format); a page of llama.cpp's server with `--metrics`; a page of Triton 2.51; TGI's
+//! router (source of 3.3) and SGLang's metrics reference, neither of which was run here. A name that a server does not have
+//! makes its metric missing, never 0.
+
+use touchstone_model::ServerMetric;
+use touchstone_model::ServerMetric::{
+    GenerationTokens, KvCacheUsage, Preemptions, PrefillTime, PrefillTotal, PrefixHits, PrefixQueries,
+    ProcessMemory, PromptTokens, QueueTime, RequestsFinished, RequestsRejected, Running, ServerE2e,
+    ServerItl, ServerTtft, SpecAccepted, SpecDrafted, Waiting,
+};
 
 use crate::prometheus::Page;
 
-/// Whose page it is.
+/// Names for the same thing in different releases; the first that a page has counts.
+pub type Names = &'static [&'static str];
+
+/// How the label sets of a gauge become one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ServingKind {
-    /// vLLM, or the embedded engine, which uses its names.
-    Vllm,
-    /// llama.cpp's server.
-    LlamaCpp,
-    /// Text Generation Inference.
-    Tgi,
+pub enum Over {
+    /// Added up.
+    Sum,
+    /// The greatest.
+    Max,
 }
 
-/// What a server says about itself at one moment.
+/// Where a metric is found on a page. Durations are multiplied by `scale` to be ms.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ServingMetrics {
-    /// Whose page it is.
-    pub kind: ServingKind,
-    /// Whether the page says that it comes from a simulator.
-    pub simulated: bool,
-    /// Share of the KV cache in use, 0 to 1; the greatest of several engines.
-    pub kv_cache_usage: Option<f64>,
-    /// Requests in execution.
-    pub running: Option<f64>,
-    /// Requests that wait.
-    pub waiting: Option<f64>,
-    /// Tokens looked up in the prefix cache, since start.
-    pub prefix_queries: Option<f64>,
-    /// Of these, found.
-    pub prefix_hits: Option<f64>,
-    /// Requests that were put back for want of memory, since start.
-    pub preemptions: Option<f64>,
-    /// Prompt tokens processed, since start.
-    pub prompt_tokens: Option<f64>,
-    /// Tokens generated, since start.
-    pub generation_tokens: Option<f64>,
+pub enum Source {
+    /// A value of the moment.
+    Gauge {
+        /// Its names.
+        names: Names,
+        /// What becomes of several label sets.
+        over: Over,
+    },
+    /// The sum of one or more counters, each of which must be there.
+    Counter {
+        /// The names of each term.
+        terms: &'static [Names],
+        /// The label that says the reason, where there is one.
+        reason: Option<&'static str>,
+        /// What a step of the counter is, in our unit.
+        scale: f64,
+    },
+    /// A histogram with buckets.
+    Histogram {
+        /// Its names, without `_bucket`, `_sum`, `_count`.
+        names: Names,
+        /// What its unit is in ms.
+        scale: f64,
+    },
+    /// A mean out of two counters: what was spent, over how often.
+    Mean {
+        /// What was spent.
+        spent: Names,
+        /// How often.
+        times: Names,
+        /// What the unit of `spent` is in ms.
+        scale: f64,
+    },
+    /// The server has none.
+    None {
+        /// What to know about it.
+        why: &'static str,
+    },
 }
 
-impl ServingMetrics {
-    /// Reads the known names of a page; none when it has none of them.
+/// The page of one product.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct EngineMap {
+    /// The product.
+    pub engine: &'static str,
+    /// How its names begin.
+    prefixes: &'static [&'static str],
+    /// What is where.
+    pub entries: &'static [(ServerMetric, Source)],
+}
+
+const fn sum(names: Names) -> Source {
+    Source::Gauge { names, over: Over::Sum }
+}
+
+const fn max(names: Names) -> Source {
+    Source::Gauge { names, over: Over::Max }
+}
+
+const fn counter(terms: &'static [Names]) -> Source {
+    Source::Counter { terms, reason: None, scale: 1.0 }
+}
+
+const fn by(terms: &'static [Names], reason: &'static str) -> Source {
+    Source::Counter { terms, reason: Some(reason), scale: 1.0 }
+}
+
+const fn seconds(names: Names) -> Source {
+    Source::Histogram { names, scale: 1e3 }
+}
+
+const VLLM: &[(ServerMetric, Source)] = &[
+    (Running, sum(&["vllm:num_requests_running"])),
+    (Waiting, sum(&["vllm:num_requests_waiting"])),
+    (KvCacheUsage, max(&["vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"])),
+    (
+        PrefixQueries,
+        counter(&[&[
+            "vllm:prefix_cache_queries_total",
+            "vllm:prefix_cache_queries",
+            "vllm:gpu_prefix_cache_queries_total",
+            "vllm:gpu_prefix_cache_queries",
+        ]]),
+    ),
+    (
+        PrefixHits,
+        counter(&[&[
+            "vllm:prefix_cache_hits_total",
+            "vllm:prefix_cache_hits",
+            "vllm:gpu_prefix_cache_hits_total",
+            "vllm:gpu_prefix_cache_hits",
+        ]]),
+    ),
+    (Preemptions, counter(&[&["vllm:num_preemptions_total", "vllm:num_preemptions"]])),
+    (
+        SpecDrafted,
+        counter(&[&["vllm:spec_decode_num_draft_tokens_total", "vllm:spec_decode_num_draft_tokens"]]),
+    ),
+    (
+        SpecAccepted,
+        counter(&[&["vllm:spec_decode_num_accepted_tokens_total", "vllm:spec_decode_num_accepted_tokens"]]),
+    ),
+    (QueueTime, seconds(&["vllm:request_queue_time_seconds"])),
+    (PrefillTime, seconds(&["vllm:request_prefill_time_seconds"])),
+    (ServerTtft, seconds(&["vllm:time_to_first_token_seconds"])),
+    (ServerItl, seconds(&["vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"])),
+    (ServerE2e, seconds(&["vllm:e2e_request_latency_seconds"])),
+    (PromptTokens, counter(&[&["vllm:prompt_tokens_total", "vllm:prompt_tokens"]])),
+    (GenerationTokens, counter(&[&["vllm:generation_tokens_total", "vllm:generation_tokens"]])),
+    (RequestsFinished, by(&[&["vllm:request_success_total", "vllm:request_success"]], "finished_reason")),
+    (RequestsRejected, by(&[&["vllm:admission_rejections_total"]], "reason")),
+    (ProcessMemory, sum(&["process_resident_memory_bytes"])),
+    (PrefillTotal, Source::None { why: "prefill_time has it per request" }),
+];
+
+const LLAMA_CPP: &[(ServerMetric, Source)] = &[
+    (Running, sum(&["llamacpp:requests_processing"])),
+    (Waiting, sum(&["llamacpp:requests_deferred"])),
+    // Gone from newer releases.
+    (KvCacheUsage, max(&["llamacpp:kv_cache_usage_ratio"])),
+    // Processed tokens are those that were not found in the cache.
+    (PromptTokens, counter(&[&["llamacpp:prompt_tokens_total"], &["llamacpp:prompt_tokens_cached_total"]])),
+    (PrefixQueries, counter(&[&["llamacpp:prompt_tokens_total"], &["llamacpp:prompt_tokens_cached_total"]])),
+    (PrefixHits, counter(&[&["llamacpp:prompt_tokens_cached_total"]])),
+    (GenerationTokens, counter(&[&["llamacpp:tokens_predicted_total"]])),
+    (SpecDrafted, counter(&[&["llamacpp:spec_decode_num_draft_tokens_total"]])),
+    (SpecAccepted, counter(&[&["llamacpp:spec_decode_num_accepted_tokens_total"]])),
+    (
+        PrefillTotal,
+        Source::Counter { terms: &[&["llamacpp:prompt_seconds_total"]], reason: None, scale: 1e3 },
+    ),
+    (QueueTime, Source::None { why: "llama.cpp counts no time in its queue" }),
+    (RequestsFinished, Source::None { why: "llama.cpp counts no requests" }),
+];
+
+const TGI: &[(ServerMetric, Source)] = &[
+    (Running, sum(&["tgi_batch_current_size"])),
+    (Waiting, sum(&["tgi_queue_size"])),
+    (QueueTime, seconds(&["tgi_request_queue_duration"])),
+    (ServerItl, seconds(&["tgi_request_mean_time_per_token_duration"])),
+    (ServerE2e, seconds(&["tgi_request_duration"])),
+    (PromptTokens, counter(&[&["tgi_request_input_length_sum"]])),
+    (GenerationTokens, counter(&[&["tgi_request_generated_tokens_sum"]])),
+    (RequestsFinished, counter(&[&["tgi_request_success"]])),
+    (RequestsRejected, by(&[&["tgi_request_failure"]], "err")),
+    (ServerTtft, Source::None { why: "TGI's router reports no time to the first token" }),
+];
+
+const SGLANG: &[(ServerMetric, Source)] = &[
+    (Running, sum(&["sglang:num_running_reqs", "sglang_num_running_reqs"])),
+    (Waiting, sum(&["sglang:num_queue_reqs", "sglang_num_queue_reqs"])),
+    (KvCacheUsage, max(&["sglang:token_usage", "sglang_token_usage"])),
+    (PromptTokens, counter(&[&["sglang:prompt_tokens_total", "sglang_prompt_tokens_total"]])),
+    (GenerationTokens, counter(&[&["sglang:generation_tokens_total", "sglang_generation_tokens_total"]])),
+    (PrefixQueries, counter(&[&["sglang:prompt_tokens_total", "sglang_prompt_tokens_total"]])),
+    (PrefixHits, counter(&[&["sglang:cached_tokens_total", "sglang_cached_tokens_total"]])),
+    (Preemptions, counter(&[&["sglang:num_retracted_reqs_total"]])),
+    (RequestsFinished, counter(&[&["sglang:num_requests_total", "sglang_num_requests_total"]])),
+    (QueueTime, seconds(&["sglang:queue_time_seconds", "sglang_queue_time_seconds"])),
+    (ServerTtft, seconds(&["sglang:time_to_first_token_seconds", "sglang_time_to_first_token_seconds"])),
+    (ServerItl, seconds(&["sglang:inter_token_latency_seconds", "sglang:time_per_output_token_seconds"])),
+    (ServerE2e, seconds(&["sglang:e2e_request_latency_seconds", "sglang_e2e_request_latency_seconds"])),
+    (ProcessMemory, sum(&["process_resident_memory_bytes"])),
+];
+
+const TRITON: &[(ServerMetric, Source)] = &[
+    (Waiting, sum(&["nv_inference_pending_request_count"])),
+    (RequestsFinished, counter(&[&["nv_inference_request_success"]])),
+    (RequestsRejected, by(&[&["nv_inference_request_failure"]], "reason")),
+    (
+        QueueTime,
+        Source::Mean {
+            spent: &["nv_inference_queue_duration_us"],
+            times: &["nv_inference_request_success"],
+            scale: 1e-3,
+        },
+    ),
+    (
+        ServerE2e,
+        Source::Mean {
+            spent: &["nv_inference_request_duration_us"],
+            times: &["nv_inference_request_success"],
+            scale: 1e-3,
+        },
+    ),
+    (Running, Source::None { why: "a decoupled request counts as ended while it still streams" }),
+];
+
+/// Every known page, in the order in which they are tried.
+pub const MAPS: &[EngineMap] = &[
+    EngineMap { engine: "vllm", prefixes: &["vllm:"], entries: VLLM },
+    EngineMap { engine: "sglang", prefixes: &["sglang:", "sglang_"], entries: SGLANG },
+    EngineMap { engine: "llama.cpp", prefixes: &["llamacpp:"], entries: LLAMA_CPP },
+    EngineMap { engine: "tgi", prefixes: &["tgi_"], entries: TGI },
+    EngineMap { engine: "triton", prefixes: &["nv_inference_"], entries: TRITON },
+];
+
+/// The embedded engine uses vLLM's names, and says that it is a simulator.
+pub const EMBEDDED: EngineMap = EngineMap { engine: "embedded", prefixes: &["vllm:"], entries: VLLM };
+
+impl EngineMap {
+    /// Whose page it is; none when it has no known name.
     #[must_use]
-    pub fn from_page(page: &Page) -> Option<Self> {
-        let kind = kind(page)?;
-        let sum = |names: &[&str]| names.iter().find_map(|name| page.sum(name));
-        let max = |names: &[&str]| names.iter().find_map(|name| page.max(name));
-        let simulated = page.max("touchstone_simulated").is_some_and(|value| value > 0.0);
-        Some(match kind {
-            ServingKind::Vllm => Self {
-                kind,
-                simulated,
-                kv_cache_usage: max(&["vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"]),
-                running: sum(&["vllm:num_requests_running"]),
-                waiting: sum(&["vllm:num_requests_waiting"]),
-                prefix_queries: sum(&[
-                    "vllm:prefix_cache_queries_total",
-                    "vllm:prefix_cache_queries",
-                    "vllm:gpu_prefix_cache_queries_total",
-                    "vllm:gpu_prefix_cache_queries",
-                ]),
-                prefix_hits: sum(&[
-                    "vllm:prefix_cache_hits_total",
-                    "vllm:prefix_cache_hits",
-                    "vllm:gpu_prefix_cache_hits_total",
-                    "vllm:gpu_prefix_cache_hits",
-                ]),
-                preemptions: sum(&["vllm:num_preemptions_total", "vllm:num_preemptions"]),
-                prompt_tokens: sum(&["vllm:prompt_tokens_total", "vllm:prompt_tokens"]),
-                generation_tokens: sum(&["vllm:generation_tokens_total", "vllm:generation_tokens"]),
-            },
-            ServingKind::LlamaCpp => {
-                // Processed tokens are those that were not found in the cache.
-                let processed = sum(&["llamacpp:prompt_tokens_total"]);
-                let cached = sum(&["llamacpp:prompt_tokens_cached_total"]);
-                Self {
-                    kind,
-                    simulated,
-                    kv_cache_usage: max(&["llamacpp:kv_cache_usage_ratio"]),
-                    running: sum(&["llamacpp:requests_processing"]),
-                    waiting: sum(&["llamacpp:requests_deferred"]),
-                    prefix_queries: processed.zip(cached).map(|(processed, cached)| processed + cached),
-                    prefix_hits: cached,
-                    preemptions: None,
-                    prompt_tokens: processed,
-                    generation_tokens: sum(&["llamacpp:tokens_predicted_total"]),
-                }
-            }
-            ServingKind::Tgi => Self {
-                kind,
-                simulated,
-                kv_cache_usage: None,
-                running: sum(&["tgi_batch_current_size"]),
-                waiting: sum(&["tgi_queue_size"]),
-                prefix_queries: None,
-                prefix_hits: None,
-                preemptions: None,
-                prompt_tokens: sum(&["tgi_request_input_length_sum"]),
-                generation_tokens: sum(&["tgi_request_generated_tokens_sum"]),
-            },
+    pub fn of(page: &Page) -> Option<&'static EngineMap> {
+        if page.max("touchstone_simulated").is_some_and(|value| value > 0.0) {
+            return Some(&EMBEDDED);
+        }
+        MAPS.iter().find(|map| {
+            let own = |name: &str| map.prefixes.iter().any(|prefix| name.starts_with(prefix));
+            page.samples.iter().any(|sample| own(&sample.name))
         })
     }
 
-    /// Share of looked-up tokens found in the prefix cache since `earlier`; none when nothing was looked up, or the
-    /// server started again in between.
+    /// Where a metric is; none when nothing is known of it.
     #[must_use]
-    pub fn prefix_hit_ratio_since(&self, earlier: &Self) -> Option<f64> {
-        let queries = self.prefix_queries? - earlier.prefix_queries?;
-        let hits = self.prefix_hits? - earlier.prefix_hits?;
-        (queries > 0.0 && hits >= 0.0).then(|| hits / queries)
+    pub fn source(&self, metric: ServerMetric) -> Option<Source> {
+        self.entries.iter().find(|(known, _)| *known == metric).map(|(_, source)| *source)
     }
-}
-
-fn kind(page: &Page) -> Option<ServingKind> {
-    let known =
-        [("vllm:", ServingKind::Vllm), ("llamacpp:", ServingKind::LlamaCpp), ("tgi_", ServingKind::Tgi)];
-    known
-        .into_iter()
-        .find(|(prefix, _)| page.samples.iter().any(|sample| sample.name.starts_with(prefix)))
-        .map(|(_, kind)| kind)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> ServingMetrics {
-        ServingMetrics::from_page(&Page::parse(text)).unwrap()
+    #[test]
+    fn pages_are_told_apart() {
+        let engine = |text: &str| EngineMap::of(&Page::parse(text)).map(|map| map.engine);
+        assert_eq!(engine("vllm:num_requests_running 3\n"), Some("vllm"));
+        assert_eq!(engine("vllm:num_requests_running 3\ntouchstone_simulated 1\n"), Some("embedded"));
+        assert_eq!(engine("nv_inference_count 3\nvllm:num_requests_running 1\n"), Some("vllm"));
+        assert_eq!(engine("nv_inference_count{model=\"a\"} 3\n"), Some("triton"));
+        assert_eq!(engine("llamacpp:requests_deferred 0\n"), Some("llama.cpp"));
+        assert_eq!(engine("sglang_num_running_reqs 0\n"), Some("sglang"));
+        assert_eq!(engine("tgi_queue_size 0\n"), Some("tgi"));
+        assert_eq!(engine("node_load1 0.5\n"), None);
     }
 
     #[test]
-    fn two_vllm_engines_are_one_server() {
-        let page = "vllm:num_requests_running{engine=\"0\"} 3\nvllm:num_requests_running{engine=\"1\"} 4\n\
-            vllm:num_requests_waiting{engine=\"0\"} 0\nvllm:kv_cache_usage_perc{engine=\"0\"} 0.25\n\
-            vllm:kv_cache_usage_perc{engine=\"1\"} 0.5\nvllm:prefix_cache_queries_total 100\n\
-            vllm:prefix_cache_hits_total 40\ntouchstone_simulated 1\n";
-        let metrics = read(page);
-        assert_eq!((metrics.running, metrics.waiting), (Some(7.0), Some(0.0)));
-        assert_eq!(metrics.kv_cache_usage, Some(0.5));
-        assert!(metrics.simulated);
-        assert_eq!(metrics.preemptions, None);
-        let later = ServingMetrics { prefix_queries: Some(300.0), prefix_hits: Some(190.0), ..metrics };
-        assert_eq!(later.prefix_hit_ratio_since(&metrics), Some(0.75));
-        assert_eq!(metrics.prefix_hit_ratio_since(&later), None, "it started again");
-    }
-
-    #[test]
-    fn older_names_are_known() {
-        let metrics = read("vllm:gpu_cache_usage_perc 0.1\nvllm:gpu_prefix_cache_hits_total 5\n");
-        assert_eq!((metrics.kv_cache_usage, metrics.prefix_hits), (Some(0.1), Some(5.0)));
-        assert!(!metrics.simulated);
-    }
-
-    #[test]
-    fn llama_cpp_and_tgi_pages_are_read() {
-        let llama = read(
-            "llamacpp:requests_processing 2\nllamacpp:requests_deferred 1\nllamacpp:prompt_tokens_total 30\n\
-            llamacpp:prompt_tokens_cached_total 10\nllamacpp:tokens_predicted_total 99\n",
-        );
-        assert_eq!(llama.kind, ServingKind::LlamaCpp);
-        assert_eq!((llama.running, llama.waiting, llama.kv_cache_usage), (Some(2.0), Some(1.0), None));
-        assert_eq!((llama.prefix_queries, llama.prefix_hits), (Some(40.0), Some(10.0)));
-        let tgi = read("tgi_queue_size 6\ntgi_batch_current_size 8\n");
-        assert_eq!((tgi.kind, tgi.running, tgi.waiting), (ServingKind::Tgi, Some(8.0), Some(6.0)));
-    }
-
-    #[test]
-    fn an_unknown_page_is_none() {
-        assert_eq!(ServingMetrics::from_page(&Page::parse("node_load1 0.5\n")), None);
+    fn no_table_names_a_metric_twice() {
+        for map in MAPS {
+            let mut metrics: Vec<_> = map.entries.iter().map(|(metric, _)| *metric).collect();
+            let all = metrics.len();
+            metrics.sort_unstable();
+            metrics.dedup();
+            assert_eq!(metrics.len(), all, "{}", map.engine);
+        }
     }
 }

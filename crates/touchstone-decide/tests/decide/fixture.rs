@@ -171,6 +171,7 @@ impl RunBuilder {
             stages: Vec::new(),
             fingerprint: None,
             steady: None,
+            server: None,
         }
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn head(
     Head { id, title: super::capital(&title), description, mark: (!mark.is_empty()).then_some(mark) }
 }
 
-fn bands(lang: Lang, run: &RunDocument) -> Vec<Band> {
+pub(super) fn bands(lang: Lang, run: &RunDocument) -> Vec<Band> {
     let w = lang.words();
     let (from, to, end) = reading::phase_seconds(run);
     vec![
@@ -44,7 +44,7 @@ fn middles(run: &RunDocument, value: impl Fn(&Window) -> Option<f64>) -> Vec<(f6
     run.windows.iter().map(|window| ((window.from_s + window.to_s) / 2.0, value(window))).collect()
 }
 
-fn time_axis(lang: Lang) -> Axis {
+pub(super) fn time_axis(lang: Lang) -> Axis {
     Axis { label: format!("{}, s", lang.words().time_axis), ..Axis::default() }
 }
 

@@ -8,6 +8,7 @@ mod charts;
 mod comparison;
 mod decision;
 mod run;
+mod server;
 mod sweep;
 
 pub use campaign::campaign_report;

@@ -167,6 +167,7 @@ fn one(page: &mut Page, run: &RunDocument, id: &str) {
     }
     page.end();
 
+    super::server::server(page, run, id);
     if !run.slo.is_empty() {
         slo(page, run, id);
     }

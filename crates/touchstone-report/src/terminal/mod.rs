@@ -9,6 +9,7 @@ mod matching;
 mod plot;
 mod progress;
 mod run;
+pub(crate) mod server;
 mod sweep;
 
 pub use campaign::campaign_summary;

@@ -21,6 +21,7 @@ pub fn run_summary(run: &RunDocument, style: &Style) -> String {
     findings(&mut out, run, style);
     stages(&mut out, run, style);
     course(&mut out, run, style);
+    super::server::server(&mut out, run, style);
     certificate(&mut out, run, style);
     out
 }

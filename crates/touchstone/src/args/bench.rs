@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use touchstone_engine::{EngineConfig, FaultPlan, Profile};
+use touchstone_flow::inside::{InsideOptions, MetricsPage, TargetPid};
 use touchstone_load::{LoadPlan, Timeouts};
 use touchstone_model::unit::Millis;
 use touchstone_model::{Arrival, Family, Length, MetricId, Protocol, Requirement, Severity, Subject, Target};
@@ -125,6 +126,8 @@ pub(crate) struct BenchArgs {
     pub(crate) record: bool,
     /// Whether the loopback ceiling is measured before the run.
     pub(crate) ceiling: bool,
+    /// What is looked at inside the target.
+    pub(crate) inside: InsideOptions,
     /// What goes beyond one run.
     pub(crate) series: SeriesArgs,
     /// The words of this command line that can be repeated.
@@ -207,6 +210,14 @@ impl BenchArgs {
             },
             Family::Queue => BenchWorkload::Queue { message_bytes: flags.message_bytes.unwrap_or(128) },
         };
+        let inside = InsideOptions {
+            metrics: match flags.metrics_url {
+                Some(url) => MetricsPage::At(values::metrics_url(url).map_err(Failure::usage)?),
+                None if flags.no_server_metrics => MetricsPage::Off,
+                None => MetricsPage::Usual,
+            },
+            pid: flags.target_pid.map(TargetPid::Given),
+        };
         Ok(Self {
             target,
             workload,
@@ -232,6 +243,7 @@ impl BenchArgs {
             html: flags.html,
             record: !flags.no_record,
             ceiling: !flags.no_ceiling,
+            inside,
             series,
             replayable: Replayable::default(),
             out,

@@ -315,6 +315,7 @@ const WORKLOAD: &str = "Workload";
 const CONNECTION: &str = "Connection";
 const JUDGEMENT: &str = "Judgement";
 const OUTPUT: &str = "Output";
+const INSIDE: &str = "Inside the target";
 
 #[derive(Debug, Args)]
 pub(super) struct BenchFlags {
@@ -429,6 +430,15 @@ pub(super) struct BenchFlags {
     /// Skip measuring what this machine could send at most (2s before the run)
     #[arg(long, help_heading = OUTPUT)]
     pub(super) no_ceiling: bool,
+    /// Metrics page of the server (Prometheus text over http) [default: where servers of the protocol have it]
+    #[arg(long, value_name = "URL", conflicts_with = "no_server_metrics", help_heading = INSIDE)]
+    pub(super) metrics_url: Option<String>,
+    /// Do not read the server's metrics
+    #[arg(long, help_heading = INSIDE)]
+    pub(super) no_server_metrics: bool,
+    /// Process of the target on this machine [default: who listens at the address]
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..), help_heading = INSIDE)]
+    pub(super) target_pid: Option<u32>,
     #[command(flatten)]
     pub(super) series: super::series::SeriesFlags,
 }

@@ -232,6 +232,19 @@ pub(super) fn header(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
+/// Where a metrics page is. What is refused is not repeated: it may hold a secret.
+pub(super) fn metrics_url(url: String) -> Result<String, String> {
+    let expected = "as in `--metrics-url http://127.0.0.1:8002/metrics`";
+    if url.contains('@') {
+        return Err(format!("`--metrics-url` must not hold credentials, {expected}"));
+    }
+    let rest = url.strip_prefix("http://").filter(|rest| !rest.is_empty() && !rest.starts_with('/'));
+    if rest.is_none() || url.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
+        return Err(format!("`--metrics-url` is no address that begins with http://, {expected}"));
+    }
+    Ok(url)
+}
+
 /// The name of an environment variable.
 pub(super) fn variable(text: &str) -> Result<String, String> {
     let good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Context as _;
 use touchstone_drivers::Secret;
 use touchstone_flow::bench::{BenchRequest, Benched, Payload, bench};
+use touchstone_flow::inside::TargetPid;
 use touchstone_flow::launch;
 use touchstone_model::run::Outcome;
 use touchstone_model::{FindingCode, Protocol, RunDocument, Severity};
@@ -62,6 +63,7 @@ pub(super) fn launched(
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let engine = launch::engine(&program, &args.target.host, request.plan.seed)?;
     request.target = engine.target.clone();
+    request.inside.pid.get_or_insert(TargetPid::Launched(engine.pid()));
     Ok(Some(engine))
 }
 
@@ -184,6 +186,7 @@ pub(super) fn request(args: &BenchArgs) -> anyhow::Result<BenchRequest> {
         headers,
         api_key,
         probe_ceiling: args.ceiling,
+        inside: args.inside.clone(),
         store: args.record.then(|| args.out.store()),
         labels,
     })

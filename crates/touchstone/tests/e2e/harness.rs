@@ -160,6 +160,10 @@ impl Engine {
         format!("openai-chat=http://{}", self.address)
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.running.pid()
+    }
+
     pub(crate) fn kill(&self) {
         self.running.kill().unwrap();
     }

@@ -10,6 +10,7 @@ mod campaign;
 mod endings;
 mod faults;
 mod harness;
+mod inside;
 mod overload;
 mod real;
 mod real_records;
