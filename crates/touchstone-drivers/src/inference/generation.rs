@@ -11,6 +11,7 @@
 //! What it deliberately does not do: it neither keeps nor checks the generated text, and it follows no redirects.
 
 mod dialect;
+mod plain;
 mod records;
 mod session;
 mod sink;

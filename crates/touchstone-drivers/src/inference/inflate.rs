@@ -44,9 +44,14 @@ impl Inflate {
                 Inflate::Gzip(decoder) => decoder.get_mut(),
                 Inflate::Deflate(decoder) => decoder.get_mut(),
             };
-            let ready = std::mem::take(out);
+            let mut ready = std::mem::take(out);
             if !ready.is_empty() {
                 each(&ready);
+            }
+            // The memory is used again, unless a bomb made it large.
+            if ready.capacity() <= 16 * PIECE {
+                ready.clear();
+                *out = ready;
             }
             written.map_err(|error| Malformed(error.to_string()))?;
         }

@@ -9,6 +9,7 @@ use touchstone_model::{Origin, Phase};
 use super::Shared;
 use super::dialect::Framing;
 use super::dialect::decode::{self, Decoded};
+use super::plain::plain;
 use super::records;
 use crate::inference::http::{self, AtEof, Head, HttpError, Part};
 use crate::inference::inflate::{self, Inflate};
@@ -89,6 +90,8 @@ pub(super) struct GenerationSession {
     until_close: bool,
     /// Redirect target, for the advice.
     location: Option<String>,
+    /// An event without its escapes.
+    scratch: Vec<u8>,
     /// A refusal or a document so far.
     body: Vec<u8>,
     /// The prompt, before its length is known.
@@ -110,6 +113,7 @@ impl GenerationSession {
             keep_alive: true,
             until_close: false,
             location: None,
+            scratch: Vec::new(),
             body: Vec::new(),
             prompt: Vec::new(),
         }
@@ -184,21 +188,23 @@ impl GenerationSession {
         let State::Reading(body) = self.state else { return };
         match body {
             Body::Unknown => {
-                // A byte order mark or blank before the first telling byte belongs to either.
-                let Some(first) = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) else { return };
+                // Blank before the first telling byte says nothing, in whatever read it comes.
+                let bytes = bytes.trim_ascii_start();
+                let Some(first) = bytes.first() else { return };
                 let kind = if matches!(first, b'{' | b'[' | b'<') { Body::Document } else { Body::Events };
                 self.state = State::Reading(kind);
                 self.take_body(bytes, events);
             }
             Body::Events => {
-                let Self { sse, progress, op, shared, .. } = self;
-                let pushed = sse.push(bytes, |event| take_event(progress, *op, shared, event, events));
+                let Self { sse, progress, op, shared, scratch, .. } = self;
+                let pushed =
+                    sse.push(bytes, |event| take_event(progress, *op, shared, event, scratch, events));
                 self.after_events(pushed, events);
             }
             Body::Records => {
-                let Self { records, progress, op, shared, .. } = self;
+                let Self { records, progress, op, shared, scratch, .. } = self;
                 let mut take = |data: &[u8]| {
-                    take_event(progress, *op, shared, sse::Event { data, error: false }, events);
+                    take_event(progress, *op, shared, sse::Event { data, error: false }, scratch, events);
                 };
                 let pushed = records.push(bytes, &mut take).map_err(|records::TooLong| sse::TooLong);
                 self.after_events(pushed, events);
@@ -246,8 +252,8 @@ impl GenerationSession {
             self.fail_coding(&error, events);
         }
         if let State::Reading(Body::Events) = self.state {
-            let Self { sse, progress, op, shared, .. } = self;
-            let finished = sse.finish(|event| take_event(progress, *op, shared, event, events));
+            let Self { sse, progress, op, shared, scratch, .. } = self;
+            let finished = sse.finish(|event| take_event(progress, *op, shared, event, scratch, events));
             self.after_events(finished, events);
         }
         match self.state {
@@ -427,6 +433,7 @@ fn take_event(
     op: OpToken,
     shared: &Shared,
     event: sse::Event<'_>,
+    scratch: &mut Vec<u8>,
     events: &mut Vec<SessionEvent>,
 ) {
     if progress.ended {
@@ -440,7 +447,13 @@ fn take_event(
     if data.is_empty() {
         return;
     }
-    let failure = match shared.options.dialect.decode(data) {
+    let dialect = shared.options.dialect;
+    let seen = match dialect.decode(plain(data, scratch)) {
+        // A message is wanted as it was written.
+        Ok(Decoded { error: Some(_), .. }) => dialect.decode(data),
+        seen => seen,
+    };
+    let failure = match seen {
         Ok(Decoded { error: Some(error), .. }) => stream_failure("error-in-stream", error, shared),
         _ if event.error => {
             let message = decode::error_message(data);

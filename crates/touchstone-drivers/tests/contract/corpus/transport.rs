@@ -137,6 +137,23 @@ pub(super) fn cases() -> Vec<Case> {
             &["5 head", "10 content", "10 content", "10 content", "20 done", "free"],
         ),
         Case::new(
+            "no content type, and blank before the first event",
+            Chat,
+            vec![
+                (5, bytes("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")),
+                (7, chunk("\n ")),
+                (10, content("a")),
+                (20, done_and_end()),
+            ],
+            &["5 head", "10 content", "20 done", "free"],
+        ),
+        Case::new(
+            "a text that is nothing but escapes",
+            Chat,
+            vec![(5, head()), (10, content(r#"\n\u4f60\ud83d"#)), (20, done_and_end())],
+            &["5 head", "10 content", "20 done", "free"],
+        ),
+        Case::new(
             "a byte order mark",
             Chat,
             vec![(5, head()), (10, chunk(format!("\u{feff}{}", line(&a())))), (20, done_and_end())],
