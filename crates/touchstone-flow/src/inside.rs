@@ -4,6 +4,7 @@
 //! it 10 ms), so pages are asked for about twenty times a run and never for more than one per cent of the time.
 
 mod client;
+mod device;
 mod parts;
 mod process;
 mod reconcile;
@@ -25,6 +26,7 @@ use touchstone_telemetry::serving::EngineMap;
 use touchstone_telemetry::{Tally, listener};
 
 pub(crate) use client::ClientTotals;
+use device::DeviceWatch;
 use process::ProcessWatch;
 
 /// How long a page may take.
@@ -104,6 +106,8 @@ pub(crate) struct Seen {
     points: Vec<(u64, BTreeMap<ServerMetric, f64>)>,
     process: Option<ProcessWatch>,
     process_unavailable: Option<String>,
+    devices: Option<DeviceWatch>,
+    devices_unavailable: Option<String>,
 }
 
 impl Watcher {
@@ -156,6 +160,10 @@ impl Eye {
         match ProcessWatch::open(subject.target, subject.options.pid) {
             Ok(watch) => eye.seen.process = Some(watch),
             Err(why) => eye.seen.process_unavailable = Some(why),
+        }
+        match DeviceWatch::open(subject.target) {
+            Ok(watch) => eye.seen.devices = Some(watch),
+            Err(why) => eye.seen.devices_unavailable = Some(why),
         }
         eye.find(subject);
         eye
@@ -234,6 +242,9 @@ impl Eye {
             if let Some(process) = &mut self.seen.process {
                 process.read(in_flight);
             }
+            if let Some(devices) = &mut self.seen.devices {
+                devices.read();
+            }
             if self.url.is_some() && Instant::now() >= next {
                 let begun = Instant::now();
                 self.read();
@@ -243,6 +254,9 @@ impl Eye {
         }
         if let Some(process) = &mut self.seen.process {
             process.read(0);
+        }
+        if let Some(devices) = &mut self.seen.devices {
+            devices.read();
         }
         for _ in 0..SETTLE.0 {
             // What was cut off at the end of drain is still being taken down.
@@ -372,6 +386,11 @@ impl Seen {
             },
             None => section.process = None,
         }
+        section.devices_unavailable = self.devices_unavailable;
+        if let Some(devices) = self.devices {
+            section.devices = devices.conclude(phases, client, dropped);
+        }
+        findings.extend(device::finding(&section.devices));
         (section, findings)
     }
 }

@@ -125,6 +125,7 @@ findings! {
     ServerDisagrees, "server-disagrees", Warning, "the server's own counters say something else than the client saw over the same window";
     ServerRestarted, "server-restarted", Warning, "the server's counters began anew during the run: it was started again";
     ServerUnreadable, "server-unreadable", Warning, "the metrics page that was asked for could not be read";
+    Throttling, "throttling", Warning, "an accelerator held its clocks down during the measured window, by its power or its heat";
     PrefixShare, "prefix-share", Warning, "the server found another share of prompt tokens in its prefix cache than the workload declares";
 }
 

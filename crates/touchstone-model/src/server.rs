@@ -109,6 +109,43 @@ pub struct ServerSection {
     pub process: Option<ProcessSection>,
     /// Why the target's processes are unknown; null when they are known.
     pub process_unavailable: Option<String>,
+    /// The accelerators of this machine; empty where the target is elsewhere or there are none.
+    #[serde(default)]
+    pub devices: Vec<DeviceSection>,
+    /// Why there are no accelerators; null when there are.
+    #[serde(default)]
+    pub devices_unavailable: Option<String>,
+}
+
+/// An accelerator over the run, whoever uses it. Means and shares are of the measured window.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceSection {
+    /// Its number.
+    pub index: u32,
+    /// Its name.
+    pub name: Option<String>,
+    /// Readings in the measured window.
+    pub readings: u64,
+    /// Mean share of the time in which it computed.
+    pub utilisation: Option<f64>,
+    /// Memory in use before the first operation, bytes.
+    pub memory_before_bytes: Option<u64>,
+    /// Greatest memory in use during the run (`accelerator_memory_peak`), bytes.
+    pub memory_peak_bytes: Option<u64>,
+    /// All of its memory, bytes.
+    pub memory_total_bytes: Option<u64>,
+    /// Least clock of its multiprocessors, MHz.
+    pub sm_mhz_min: Option<u32>,
+    /// Greatest clock of its multiprocessors, MHz.
+    pub sm_mhz_max: Option<u32>,
+    /// Mean power, W.
+    pub watts: Option<f64>,
+    /// Energy from the first to the last reading, J.
+    pub joules: Option<f64>,
+    /// The same per output token of the client, J.
+    pub joules_per_token: Option<f64>,
+    /// Share of readings with clocks held down, by reason.
+    pub throttled: BTreeMap<String, f64>,
 }
 
 /// How much a counter grew.

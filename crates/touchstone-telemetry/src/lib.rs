@@ -8,6 +8,7 @@
 
 pub mod doctor;
 pub mod fingerprint;
+pub mod gpu;
 pub mod host;
 pub mod listener;
 pub mod process;

@@ -22,6 +22,7 @@
 //! ```
 
 pub mod cli;
+pub mod nvml;
 pub mod redact;
 pub mod servers;
 pub mod tcp_stub;

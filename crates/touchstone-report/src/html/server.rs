@@ -74,6 +74,9 @@ pub(super) fn server(page: &mut Page, run: &RunDocument, id: &str) {
         page.sub(lang.pick("processes", "进程"));
         page.note(&line);
     }
+    for line in text::device_lines(section, lang) {
+        page.note(&line);
+    }
     if !section.missing.is_empty() {
         page.sub(lang.pick("not reported", "未报告"));
         let missing: Vec<(&str, String)> =

@@ -1,6 +1,6 @@
 //! What was seen inside the target, in a few tables and lines.
 
-use touchstone_model::server::{Reconciled, ServerSection};
+use touchstone_model::server::{DeviceSection, Reconciled, ServerSection};
 use touchstone_model::{RunDocument, Statistic, Unit};
 
 use crate::Lang;
@@ -27,6 +27,9 @@ pub(super) fn server(out: &mut String, run: &RunDocument, style: &Style) {
     }
     if let Some(line) = process_line(section, lang) {
         style.paragraph(out, lang.pick("  process  ", "  进程  "), &line);
+    }
+    for line in device_lines(section, lang) {
+        style.paragraph(out, lang.pick("  device  ", "  设备  "), &line);
     }
 }
 
@@ -223,4 +226,42 @@ pub(crate) fn process_line(section: &ServerSection, lang: Lang) -> Option<String
         (None, None) => String::new(),
     };
     Some(line)
+}
+
+/// A line for each accelerator.
+pub(crate) fn device_lines(section: &ServerSection, lang: Lang) -> Vec<String> {
+    let device = |it: &DeviceSection| {
+        let figure = |value: Option<f64>, unit: &str| {
+            value
+                .map_or_else(|| number::NONE.to_owned(), |value| format!("{}{unit}", number::plain(value, 3)))
+        };
+        let bytes = |value: Option<u64>| {
+            value.map_or_else(|| number::NONE.to_owned(), |value| number::quantity(value as f64, Unit::Bytes))
+        };
+        let used = it.utilisation.map_or_else(|| number::NONE.to_owned(), number::percent);
+        let clocks = match (it.sm_mhz_min, it.sm_mhz_max) {
+            (Some(min), Some(max)) => format!("{min}-{max} MHz"),
+            _ => number::NONE.to_owned(),
+        };
+        let throttled: Vec<String> = it
+            .throttled
+            .iter()
+            .map(|(reason, share)| format!("{} {}", clean(reason), number::percent(*share)))
+            .collect();
+        let throttled = if throttled.is_empty() { number::NONE.to_owned() } else { throttled.join(", ") };
+        let name = clean(it.name.as_deref().unwrap_or(number::NONE));
+        let (peak, total) = (bytes(it.memory_peak_bytes), bytes(it.memory_total_bytes));
+        let (watts, energy) = (figure(it.watts, " W"), figure(it.joules_per_token, " J"));
+        lang.pick(
+            format!(
+                "{} {name}   busy {used}   memory peak {peak} of {total}   {clocks}   {watts}, {energy} per token   throttled {throttled}",
+                it.index
+            ),
+            format!(
+                "{} {name}   利用率 {used}   内存峰值 {peak}，共 {total}   {clocks}   {watts}，每 token {energy}   降频 {throttled}",
+                it.index
+            ),
+        )
+    };
+    section.devices.iter().map(device).collect()
 }

@@ -143,3 +143,23 @@ fn what_was_asked_for_and_is_not_there_is_a_finding() {
     assert_eq!((section.readings, section.unavailable.as_deref()), (0, Some("--no-server-metrics")));
     assert!(section.process.is_none() && section.process_unavailable.is_some());
 }
+
+#[test]
+fn devices_of_a_stub_library_are_read_and_their_throttling_is_found() {
+    let folder = context();
+    touchstone_testkit::nvml::stub_library(folder.dir()).unwrap();
+    let engine = Engine::start("vllm-like", "");
+    let context = context().variable("LD_LIBRARY_PATH", folder.dir().to_str().unwrap());
+    let flags = "--arrival closed:2 --duration 2s --warm-up 500ms --input-tokens 8 --output-tokens 4";
+    let benched = bench(&context, &engine.chat(), flags);
+    let section = section(&benched);
+    assert_eq!(section.devices.len(), 2, "{:?}", section.devices_unavailable);
+    let (busy, silent) = (&section.devices[0], &section.devices[1]);
+    assert_eq!((busy.utilisation, busy.watts, busy.sm_mhz_min), (Some(0.75), Some(250.0), Some(1410)));
+    assert!(busy.readings >= 4 && busy.memory_peak_bytes > busy.memory_before_bytes, "{busy:?}");
+    let tokens = row(section, "generation_tokens").client.unwrap();
+    assert!((busy.joules_per_token.unwrap() - busy.joules.unwrap() / tokens).abs() < 1e-9, "{busy:?}");
+    assert!(busy.joules.unwrap() >= 50.0);
+    assert_eq!((silent.utilisation, silent.joules, silent.memory_peak_bytes), (None, None, None));
+    assert!(benched.finding(FindingCode::Throttling), "{}", benched.told());
+}
