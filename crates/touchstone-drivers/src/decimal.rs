@@ -16,6 +16,7 @@ pub(crate) fn push(out: &mut Vec<u8>, mut value: u64) {
 }
 
 /// Appends `value` in exactly `WIDTH` digits, padded with zeros; higher digits are cut.
+#[cfg(any(test, feature = "cache"))]
 pub(crate) fn push_padded<const WIDTH: usize>(out: &mut Vec<u8>, mut value: u64) {
     let mut digits = [b'0'; WIDTH];
     for digit in digits.iter_mut().rev() {

@@ -14,18 +14,26 @@
 //!   `closed-before-answer`, so that the runner can send it again;
 //! - an idle HTTP connection that the peer closes pushes nothing: that is ordinary.
 //!
+//! Each family of protocols is a feature: `inference`, `cache`, `queue`, all of them on by default.
+//!
 //! Main types: [`Generation`], [`Resp`], [`Nats`], each with its options; [`Secret`].
 
 mod decimal;
 mod said;
 mod secret;
 
+#[cfg(feature = "cache")]
 pub mod cache;
+#[cfg(feature = "inference")]
 pub mod inference;
+#[cfg(feature = "queue")]
 pub mod queue;
 
+#[cfg(feature = "cache")]
 pub use cache::resp::{Resp, RespOptions};
+#[cfg(feature = "inference")]
 pub use inference::generation::{Dialect, Generation, GenerationOptions};
+#[cfg(feature = "queue")]
 pub use queue::nats::{Nats, NatsAuth, NatsOptions};
 pub use secret::Secret;
 

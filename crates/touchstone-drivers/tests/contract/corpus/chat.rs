@@ -19,6 +19,30 @@ pub(super) fn cases() -> Vec<Case> {
     let head = || bytes(CHUNKED);
     vec![
         case(
+            "chat: token ids tell the tokens of each chunk where usage comes at the end",
+            Chat,
+            vec![
+                (5, head()),
+                (10, event(r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}],"prompt_token_ids":[3,1926]}"#)),
+                (15, event(r#"{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null,"token_ids":[1424]}]}"#)),
+                (25, event(r#"{"choices":[{"index":0,"delta":{"content":"bcd"},"finish_reason":"length","token_ids":[7,8,9]}]}"#)),
+                (26, all(&[usage_chunk(4, 4), done_and_end()])),
+            ],
+            &["5 head", "15 content 1", "25 content 3", "26 done out=4 in=4", "free"],
+        ),
+        case(
+            "chat: token ids alone are counted, held-back ones with the next text",
+            Chat,
+            vec![
+                (5, head()),
+                (15, event(r#"{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null,"token_ids":[1,2]}]}"#)),
+                (25, event(r#"{"choices":[{"index":0,"delta":{"content":""},"finish_reason":null,"token_ids":[3]}]}"#)),
+                (35, event(r#"{"choices":[{"index":0,"delta":{"content":"b"},"finish_reason":"stop","token_ids":[4]}]}"#)),
+                (36, done_and_end()),
+            ],
+            &["5 head", "15 content 2", "35 content 2", "36 done out=4", "free"],
+        ),
+        case(
             "chat: the role comes long before the first token",
             Chat,
             vec![

@@ -84,6 +84,7 @@ pub(crate) fn decode(data: &[u8]) -> Result<Decoded, serde_json::Error> {
         finish: choices.finish,
         recognised: choices.present,
         completion_tokens: usage.completion_tokens.and_then(|count| count.0),
+        event_tokens: choices.token_ids,
         prompt_tokens: usage.prompt_tokens.and_then(|count| count.0),
         cached_tokens: usage.prompt_tokens_details.and_then(|details| number(details.cached_tokens)),
         error,
@@ -199,6 +200,8 @@ struct Choice {
     text: Option<Filled>,
     #[serde(default)]
     finish_reason: Option<Filled>,
+    #[serde(default)]
+    token_ids: Option<Items>,
 }
 
 #[derive(Deserialize, Default)]
@@ -225,6 +228,8 @@ struct Choices {
     reasoning: bool,
     tool: bool,
     finish: bool,
+    /// Token ids in all choices, where they are listed.
+    token_ids: Option<u32>,
 }
 
 impl<'de> Deserialize<'de> for Choices {
@@ -241,6 +246,9 @@ impl<'de> Deserialize<'de> for Choices {
                 let many = |value: &Option<Many>| value.as_ref().is_some_and(|value| value.0);
                 while let Some(choice) = items.next_element::<Choice>()? {
                     all.finish |= filled(&choice.finish_reason);
+                    if let Some(Items(ids)) = choice.token_ids {
+                        all.token_ids = Some(all.token_ids.unwrap_or(0).saturating_add(ids));
+                    }
                     all.text |= filled(&choice.text);
                     for delta in [choice.delta, choice.message].into_iter().flatten() {
                         all.text |= filled(&delta.content) || filled(&delta.refusal);
@@ -310,6 +318,29 @@ pub(super) fn has_items<'de, A: SeqAccess<'de>>(mut items: A) -> Result<bool, A:
         any = true;
     }
     Ok(any)
+}
+
+/// The number of items in a list.
+struct Items(u32);
+
+impl<'de> Deserialize<'de> for Items {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Look;
+        impl<'de> Visitor<'de> for Look {
+            type Value = Items;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Items, A::Error> {
+                let mut number = 0_u32;
+                while items.next_element::<IgnoredAny>()?.is_some() {
+                    number = number.saturating_add(1);
+                }
+                Ok(Items(number))
+            }
+        }
+        deserializer.deserialize_seq(Look)
+    }
 }
 
 /// Whether the name of an object is `error`.
