@@ -15,6 +15,7 @@ mod plain;
 mod records;
 mod session;
 mod sink;
+mod template;
 
 use std::collections::BTreeMap;
 use std::fmt;

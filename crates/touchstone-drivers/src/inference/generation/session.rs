@@ -11,6 +11,7 @@ use super::dialect::Framing;
 use super::dialect::decode::{self, Decoded};
 use super::plain::plain;
 use super::records;
+use super::template::Template;
 use crate::inference::http::{self, AtEof, Head, HttpError, Part};
 use crate::inference::inflate::{self, Inflate};
 use crate::inference::sse;
@@ -80,6 +81,7 @@ pub(super) struct GenerationSession {
     http: http::Reader,
     sse: sse::Reader,
     records: records::Reader,
+    template: Template,
     /// Where the body is compressed.
     inflate: Option<Inflate>,
     op: OpToken,
@@ -106,6 +108,7 @@ impl GenerationSession {
             http: http::Reader::new(),
             sse: sse::Reader::default(),
             records: records::Reader::default(),
+            template: Template::default(),
             inflate: None,
             op: OpToken(u32::MAX),
             answered: false,
@@ -143,6 +146,7 @@ impl GenerationSession {
         self.body.clear();
         self.sse.reset();
         self.records.reset();
+        self.template.reset();
         events.push(SessionEvent::Head { op: self.op });
         let framing = self.shared.options.dialect.framing(self.shared.options.stream);
         self.state = State::Reading(match head.status {
@@ -196,15 +200,17 @@ impl GenerationSession {
                 self.take_body(bytes, events);
             }
             Body::Events => {
-                let Self { sse, progress, op, shared, scratch, .. } = self;
-                let pushed =
-                    sse.push(bytes, |event| take_event(progress, *op, shared, event, scratch, events));
+                let Self { sse, template, progress, op, shared, scratch, .. } = self;
+                let pushed = sse.push(bytes, |event| {
+                    take_event(progress, *op, shared, template, event, scratch, events);
+                });
                 self.after_events(pushed, events);
             }
             Body::Records => {
-                let Self { records, progress, op, shared, scratch, .. } = self;
+                let Self { records, template, progress, op, shared, scratch, .. } = self;
                 let mut take = |data: &[u8]| {
-                    take_event(progress, *op, shared, sse::Event { data, error: false }, scratch, events);
+                    let event = sse::Event { data, error: false };
+                    take_event(progress, *op, shared, template, event, scratch, events);
                 };
                 let pushed = records.push(bytes, &mut take).map_err(|records::TooLong| sse::TooLong);
                 self.after_events(pushed, events);
@@ -252,8 +258,10 @@ impl GenerationSession {
             self.fail_coding(&error, events);
         }
         if let State::Reading(Body::Events) = self.state {
-            let Self { sse, progress, op, shared, scratch, .. } = self;
-            let finished = sse.finish(|event| take_event(progress, *op, shared, event, scratch, events));
+            let Self { sse, template, progress, op, shared, scratch, .. } = self;
+            let finished = sse.finish(|event| {
+                take_event(progress, *op, shared, template, event, scratch, events);
+            });
             self.after_events(finished, events);
         }
         match self.state {
@@ -432,6 +440,7 @@ fn take_event(
     progress: &mut Progress,
     op: OpToken,
     shared: &Shared,
+    template: &mut Template,
     event: sse::Event<'_>,
     scratch: &mut Vec<u8>,
     events: &mut Vec<SessionEvent>,
@@ -445,6 +454,13 @@ fn take_event(
         return;
     }
     if data.is_empty() {
+        return;
+    }
+    if !event.error
+        && let Some(seen) = template.decode(data)
+    {
+        take_decoded(progress, op, seen, events);
+        template.matched();
         return;
     }
     let dialect = shared.options.dialect;
@@ -461,6 +477,7 @@ fn take_event(
         }
         Ok(seen) => {
             take_decoded(progress, op, &seen, events);
+            template.learn(data, &seen);
             if seen.end {
                 events.push(done(progress, op));
             }
