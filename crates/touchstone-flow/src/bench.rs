@@ -27,6 +27,7 @@ use crate::driver::driver;
 use crate::fit;
 use crate::inside::{self, ClientTotals, InsideOptions};
 use crate::probe::{self, Identity};
+use crate::prompts::{self, CachePolicy, Probed, Tokenizer};
 use crate::utc;
 
 /// Events that may wait for the consumer; records come in batches.
@@ -57,6 +58,12 @@ pub struct Payload {
     pub wording: Wording,
     /// Inference: whether the target is asked first how it counts tokens, which then is `wording`.
     pub fit_tokens: bool,
+    /// Inference: the words of the model's own tokenizer; then the target is asked too, and refused where it counts others.
+    pub tokenizer: Option<Tokenizer>,
+    /// Inference: what prefix caches may know when the run begins.
+    pub cache: CachePolicy,
+    /// Inference: what the target counted when it was asked.
+    pub probed: Option<Probed>,
     /// Inference: whether answers are asked for as streams.
     pub stream: bool,
     /// Queue: bytes of a message.
@@ -82,6 +89,9 @@ impl Default for Payload {
             prefix: None,
             wording: Wording::default(),
             fit_tokens: false,
+            tokenizer: None,
+            cache: CachePolicy::default(),
+            probed: None,
             stream: true,
             message_bytes: 128,
             keys: 100_000,
@@ -151,6 +161,12 @@ impl BenchRequest {
             lengths: payload.trace.clone().map_or(Lengths::Drawn { input, output }, Lengths::Trace),
             prefix: payload.prefix,
             wording: payload.wording,
+            vocabulary: payload
+                .tokenizer
+                .as_ref()
+                .map(|tokenizer| Arc::clone(&tokenizer.vocabulary))
+                .unwrap_or_default(),
+            text_seed: self.plan.seed,
         }
     }
 }
@@ -312,6 +328,10 @@ pub fn bench(
     let started_at = utc::now();
     let fingerprint = fingerprint::fingerprint(crate::VERSION).to_canonical_json();
     let mut parameters = driver.parameters();
+    if driver.family() == Family::Inference {
+        let payload = &request.payload;
+        parameters.extend(prompts::parameters(payload.cache, payload.tokenizer.as_ref(), payload.probed));
+    }
     parameters.extend(request.labels.clone());
     let target = TargetDescription {
         target: request.target.to_string(),
@@ -377,11 +397,26 @@ pub fn bench(
         document.findings.extend(findings);
     }
     if let Some(missing) = outcome.preload_missing.filter(|missing| *missing > 0) {
-        document.findings.push(Finding::new(
-            FindingCode::MissesUnexpected,
-            format!("{missing} keys could not be loaded before the run"),
-            "lookups of these keys miss: check memory limits and credentials of the target",
-        ));
+        document.findings.push(if family == Family::Inference {
+            Finding::new(
+                FindingCode::PrefixCache,
+                format!("{missing} shared beginnings could not be sent before the run"),
+                "their first requests find nothing in the prefix cache: look at the errors of the run",
+            )
+        } else {
+            Finding::new(
+                FindingCode::MissesUnexpected,
+                format!("{missing} keys could not be loaded before the run"),
+                "lookups of these keys miss: check memory limits and credentials of the target",
+            )
+        });
+    }
+    if family == Family::Inference {
+        let (payload, counts) = (&request.payload, &document.counts);
+        let cacheable = driver.cacheable_share(counts.warm_up + counts.intended).unwrap_or(0.0);
+        let found = prompts::cache_finding(payload.cache, counts, cacheable, payload.wording.fixed_tokens);
+        document.workload.parameters.insert("cacheable_share".to_owned(), cacheable.into());
+        document.findings.extend(found);
     }
     document.findings.extend(host_finding(&before, request.target.is_loopback()));
     let (document, dir) = match recorder {

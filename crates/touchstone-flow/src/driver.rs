@@ -7,8 +7,10 @@ use touchstone_drivers::{
 };
 use touchstone_load::Driver;
 use touchstone_model::Protocol;
+use touchstone_stats::rng::Rng;
 
 use crate::bench::BenchRequest;
+use crate::prompts::CachePolicy;
 
 /// Connections to an inference target at once, unless said otherwise.
 const DEFAULT_CONNECTIONS: u32 = 4096;
@@ -20,7 +22,7 @@ pub(crate) fn driver(
     model: Option<&str>,
 ) -> Result<Arc<dyn Driver>, DriverError> {
     let (target, payload, seed) = (&request.target, &request.payload, request.plan.seed);
-    let generation = |dialect| generation(request, model.unwrap_or_default(), dialect);
+    let generation = |dialect| generation(request, run, model.unwrap_or_default(), dialect);
     Ok(match target.protocol {
         Protocol::OpenAiChat | Protocol::Engine => generation(Dialect::Chat)?,
         Protocol::OpenAiCompletions => generation(Dialect::Completions)?,
@@ -54,7 +56,12 @@ pub(crate) fn driver(
 }
 
 /// Builds the driver of an endpoint that generates.
-fn generation(request: &BenchRequest, model: &str, dialect: Dialect) -> Result<Arc<dyn Driver>, DriverError> {
+fn generation(
+    request: &BenchRequest,
+    run: &str,
+    model: &str,
+    dialect: Dialect,
+) -> Result<Arc<dyn Driver>, DriverError> {
     let payload = &request.payload;
     let mut options = GenerationOptions::new(dialect, request.target.authority(), model);
     options.path.clone_from(&request.target.path);
@@ -62,6 +69,15 @@ fn generation(request: &BenchRequest, model: &str, dialect: Dialect) -> Result<A
     options.headers.clone_from(&request.headers);
     options.api_key.clone_from(&request.api_key);
     options.requests = request.requests();
+    if payload.cache != CachePolicy::AsIs {
+        // A function of seed and run: repeatable from the run document, and no other run's.
+        options.requests.text_seed = Rng::keyed(request.plan.seed, run.as_bytes(), 0).next_u64();
+    }
+    options.preload = payload.cache == CachePolicy::Warm;
+    let shares = payload.prefix.is_some() || payload.trace.is_some();
+    if dialect == Dialect::LlamaCpp && payload.cache == CachePolicy::Cold && !shares {
+        options.cache_prompt = Some(false);
+    }
     options.connections = payload.connections.unwrap_or(DEFAULT_CONNECTIONS);
     Ok(Arc::new(Generation::new(options)?))
 }

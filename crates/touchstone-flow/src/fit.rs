@@ -14,13 +14,15 @@ use touchstone_workload::requests::Wording;
 use crate::bench::{BenchError, BenchRequest, Observer};
 use crate::driver::driver;
 use crate::probe;
+use crate::prompts::{CachePolicy, Probed};
 
 /// Words of the two prompts.
 const WORDS: [u32; 2] = [32, 160];
 /// A word of the list has about one token; more than this is another kind of tokenizer, less is none.
 const PLAUSIBLE: std::ops::RangeInclusive<f64> = 0.5..=8.0;
 
-/// The request with the wording that the target's counts gave; none when no fit was asked for.
+/// The request with the wording that the target's counts gave; none when no fit was asked for. With a tokenizer every word
+/// is one token, so there the counts have to differ by a constant alone, or the run is refused.
 pub(crate) fn fitted(
     request: &BenchRequest,
     model: Option<&str>,
@@ -28,17 +30,20 @@ pub(crate) fn fitted(
     patience: Duration,
     observer: &mut dyn Observer,
 ) -> Result<Option<BenchRequest>, BenchError> {
-    if !request.payload.fit_tokens || request.target.protocol.family() != Family::Inference {
+    let exact = request.payload.tokenizer.is_some();
+    if !(request.payload.fit_tokens || exact) || request.target.protocol.family() != Family::Inference {
         return Ok(None);
     }
     // A model may need its time for a first token, whatever opening a connection may take.
     let patience = patience.max(Duration::from_nanos(request.plan.timeouts.first_ns));
-    let mut counts = [0.0; 2];
+    let mut counts = [0; 2];
     for (words, count) in WORDS.iter().zip(&mut counts) {
-        *count = f64::from(counted(request, model, endpoint, patience, *words)?);
+        *count = counted(request, model, endpoint, patience, *words)?;
     }
-    let tokens_per_word = (counts[1] - counts[0]) / f64::from(WORDS[1] - WORDS[0]);
-    let fixed_tokens = counts[0] - tokens_per_word * f64::from(WORDS[0]);
+    let probed = Probed { words: WORDS, counted: counts };
+    let wording =
+        if exact { probed.exact().map_err(|why| BenchError::Fit { why })? } else { probed.wording() };
+    let Wording { fixed_tokens, tokens_per_word } = wording;
     if !PLAUSIBLE.contains(&tokens_per_word) {
         return Err(BenchError::Fit {
             why: format!(
@@ -51,7 +56,18 @@ pub(crate) fn fitted(
         "the target counts {tokens_per_word:.3} tokens a word and {fixed_tokens:.1} beside them; prompts are made to fit"
     ));
     let mut fitted = request.clone();
-    fitted.payload.wording = Wording { fixed_tokens, tokens_per_word };
+    fitted.payload.wording = wording;
+    fitted.payload.probed = Some(probed);
+    let least = (fixed_tokens + tokens_per_word).ceil().max(1.0) as u32;
+    if let (None, Some(asked)) = (&request.payload.trace, request.payload.input_tokens.fixed())
+        && asked < least
+    {
+        return Err(BenchError::Fit {
+            why: format!(
+                "it counts {fixed_tokens:.0} tokens beside the words of every prompt, so {least} are the fewest; {asked} are asked for"
+            ),
+        });
+    }
     Ok(Some(fitted))
 }
 
@@ -66,6 +82,7 @@ fn counted(
     let mut asked = request.clone();
     asked.payload.trace = None;
     asked.payload.prefix = None;
+    asked.payload.cache = CachePolicy::AsIs;
     asked.payload.wording = Wording::default();
     asked.payload.input_tokens = Length::Fixed(words);
     asked.payload.output_tokens = Length::Fixed(1);
@@ -89,11 +106,7 @@ fn exchange(driver: &dyn Driver, endpoint: &Endpoint, patience: Duration, index:
     session.borrow_mut().open(&mut out, &mut events);
     session.borrow_mut().start(Op { token: OpToken(0), index, intended_ns: 0 }, &mut out);
     let state = RefCell::new((0_usize, None::<Outcome>));
-    let complete = |bytes: &[u8]| {
-        let (taken, outcome) = &mut *state.borrow_mut();
-        let (mut reply, mut events) = (Vec::new(), Vec::new());
-        session.borrow_mut().receive(&bytes[*taken..], &mut reply, &mut events);
-        *taken = bytes.len();
+    let look = |events: Vec<SessionEvent>, outcome: &mut Option<Outcome>| {
         for event in events {
             match event {
                 SessionEvent::Done { answer, .. } => *outcome = Some(Ok(answer.input_tokens)),
@@ -108,7 +121,20 @@ fn exchange(driver: &dyn Driver, endpoint: &Endpoint, patience: Duration, index:
         }
         outcome.is_some()
     };
-    probe::exchange(endpoint, &out, patience, &complete)
+    let complete = |bytes: &[u8]| {
+        let (taken, outcome) = &mut *state.borrow_mut();
+        let (mut reply, mut events) = (Vec::new(), Vec::new());
+        session.borrow_mut().receive(&bytes[*taken..], &mut reply, &mut events);
+        *taken = bytes.len();
+        look(events, outcome)
+    };
+    let answer = probe::exchange(endpoint, &out, patience, &complete)
         .map_err(|failure| format!("{} ({})", failure.message, failure.advice))?;
+    // A server that closes with its answer ends the exchange before the last bytes were looked at.
+    if state.borrow().1.is_none() && !complete(&answer) {
+        let mut events = Vec::new();
+        session.borrow_mut().end_of_stream(&mut events);
+        look(events, &mut state.borrow_mut().1);
+    }
     state.into_inner().1.unwrap_or_else(|| Err("the connection ended before its answer".to_owned()))
 }

@@ -16,8 +16,11 @@ mod fit;
 pub mod inside;
 pub mod launch;
 pub mod probe;
+pub mod prompts;
 pub mod scenario;
 pub mod search;
+#[cfg(feature = "tokenizer")]
+mod tokenizer;
 pub mod trace;
 pub mod utc;
 pub mod warm;

@@ -231,6 +231,8 @@ pub struct Sums {
     pub asked_input: u64,
     /// Cohort: number of such answers.
     pub input_asked: u64,
+    /// Cohort: such answers whose count is another one.
+    pub wrong_input: u64,
     /// Cohort: input tokens that the server found in a prefix cache.
     pub cached_input: u64,
     /// Cohort: good answers that told so.
@@ -292,6 +294,7 @@ impl Sums {
         self.wrong_tokens += o.wrong_tokens;
         self.asked_input += o.asked_input;
         self.input_asked += o.input_asked;
+        self.wrong_input += o.wrong_input;
         self.cached_input += o.cached_input;
         self.cache_told += o.cache_told;
         self.lookups += o.lookups;

@@ -109,7 +109,7 @@ pub fn forecast(plan: &LoadPlan, requests: Option<&Requests>) -> Forecast {
         peak_per_second: walk.as_ref().map(|walk| walk.peak),
         input_tokens: tokens.map(|tokens| tokens.0),
         output_tokens: tokens.map(|tokens| tokens.1),
-        cacheable_share: all.zip(requests).map(|(all, requests)| requests.cacheable_share(all)),
+        cacheable_share: all.zip(requests).map(|(all, requests)| requests.cacheable_share(all, false)),
         bounds: bounds(plan, measured, per_second),
         stages: walk.map_or_else(Vec::new, |walk| stages(plan, &walk.stages)),
     }

@@ -29,6 +29,8 @@ const FAILED_SHARE: f64 = 0.5;
 const GONE: u64 = 10;
 /// Difference between the share of input tokens that came from a prefix cache and the share that can, worth a finding.
 const CACHED: f64 = 0.1;
+/// The parameter that says that prompts were made by the server's own tokenizer, so that every count has to agree.
+const EXACT_INPUT: &str = "input_tokens_exact";
 /// Relative difference of input token counts that is worth a finding.
 const INPUT_TOKENS: f64 = 0.1;
 /// Busy share of a generator thread from which on it may shape the figures.
@@ -470,7 +472,17 @@ fn answers(
     {
         let mean = counted as f64 / sums.completed as f64;
         let asked = sums.asked_input as f64 / sums.input_asked as f64;
-        if (mean / asked - 1.0).abs() > INPUT_TOKENS {
+        let exact = document.workload.parameters.get(EXACT_INPUT).and_then(serde_json::Value::as_bool);
+        if exact == Some(true) && sums.wrong_input > 0 {
+            found.push(Finding::new(
+                FindingCode::InputTokenCount,
+                format!(
+                    "{} of {} prompts have another number of tokens by the server's count than asked for; on average {mean:.1} instead of {asked:.1}",
+                    sums.wrong_input, sums.input_asked
+                ),
+                "the server does not cut every prompt as the tokenizer does: check --tokenizer against the model that is served, and its limit on prompts",
+            ));
+        } else if (mean / asked - 1.0).abs() > INPUT_TOKENS {
             found.push(Finding::new(
                 FindingCode::InputTokenCount,
                 format!("{asked:.0} input tokens were asked for on average, the server counts {mean:.0}"),

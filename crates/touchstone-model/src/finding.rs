@@ -99,6 +99,8 @@ findings! {
     TokenCount, "token-count", Warning, "answers have other token counts than were asked for";
     PrefixCache, "prefix-cache", Warning, "the server's prefix cache found another share of the input tokens than the prompts share on purpose";
     InputTokenCount, "input-token-count", Warning, "the server counts other input tokens than were sent, by more than a tenth";
+    CacheNotCold, "cache-not-cold", Warning, "a prefix cache knew more of the prompts than they share, though it was declared cold";
+    CacheAsIs, "cache-as-is", Note, "a prefix cache may know the prompts from an earlier run";
     TokensUnknown, "tokens-unknown", Note, "the server reports no token counts: token metrics are null";
     UsageContradiction, "usage-contradiction", Warning, "the server counts fewer output tokens than content came: token metrics are null";
     ItlCoalesced, "itl-coalesced", Warning, "more than 5 % of content events shared a read with an earlier one: their instants are upper bounds";

@@ -131,14 +131,8 @@ pub fn run(
         workers.push(worker);
     }
     drop(events);
-    let preload_missing = match spec.driver.preload() {
-        Some(session) => {
-            let operations = spec.driver.preload_operations();
-            // When it fails, the operations of the run fail for the same reason and tell it.
-            Some(workers[0].preload(session, operations).unwrap_or(operations))
-        }
-        None => None,
-    };
+    let operations = spec.driver.preload_operations();
+    let preload_missing = (operations > 0).then(|| workers[0].preload(spec.driver.as_ref(), operations));
     let mut threads = Vec::new();
     for (number, worker) in workers.into_iter().enumerate() {
         let (plan, start, barrier) = (Arc::clone(&plan), Arc::clone(&start), Arc::clone(&barrier));

@@ -9,3 +9,4 @@ mod rate;
 pub mod requests;
 pub mod schedule;
 pub mod trace;
+pub mod vocabulary;

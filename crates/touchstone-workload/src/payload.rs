@@ -7,7 +7,7 @@ use touchstone_stats::rng::Rng;
 
 /// Common short English words: most tokenizers of language models give each of them, with the space before it,
 /// one token. The words stand for the byte values 0 to 255.
-const WORDS: [&str; 256] = [
+pub const WORDS: [&str; 256] = [
     "able", "about", "above", "across", "act", "add", "after", "again", "age", "air", "all", "also", "am",
     "and", "animal", "any", "appear", "area", "arm", "army", "art", "ask", "baby", "back", "bad", "bag",
     "ball", "band", "bank", "bar", "base", "be", "bear", "beat", "bed", "been", "bell", "best", "big",
@@ -41,38 +41,63 @@ const OFFSETS: usize = 4096;
 /// thus finds nothing to reuse beyond the chat template. About one token a word in usual vocabularies; the server's
 /// own count is the truth.
 pub fn words(seed: u64, index: u64, n: usize, out: &mut Vec<u8>) {
+    words_from(&WORDS, 8, seed, index, n, out);
+}
+
+/// As [`words`], from a list of 2^`bits` words (`bits` 1 to 16): the beginning is unique as long as there are fewer
+/// operations than 2^(`bits` n).
+pub(crate) fn words_from<W: AsRef<str>>(
+    list: &[W],
+    bits: u32,
+    seed: u64,
+    index: u64,
+    n: usize,
+    out: &mut Vec<u8>,
+) {
     // An odd factor makes the product a bijection of `index` modulo every power of two, so each prefix of the
-    // little-endian bytes is as distinct as its length allows.
+    // little-endian bits is as distinct as its length allows.
     let mut unique = Rng::keyed(seed, b"prompt-start", 0);
     let factor = unique.next_u64() | 1;
-    let mut bits = index.wrapping_mul(factor).wrapping_add(unique.next_u64());
+    let start = index.wrapping_mul(factor).wrapping_add(unique.next_u64());
     let mut rest = Rng::keyed(seed, b"prompt-rest", index);
-    for at in 0..n {
-        if at > 0 {
-            out.push(b' ');
-            if at % 8 == 0 {
-                bits = rest.next_u64();
-            }
-        }
-        out.extend_from_slice(WORDS[(bits & 0xFF) as usize].as_bytes());
-        bits >>= 8;
-    }
+    write_words(list, bits, start, &mut rest, n, out);
 }
 
 /// Appends `n` words that belong to `id` of a kind of text, such as a beginning that several prompts share. Equal ids give
 /// equal words, and fewer words are the beginning of more.
-pub(crate) fn words_of(seed: u64, kind: &[u8], id: u64, n: usize, out: &mut Vec<u8>) {
+pub(crate) fn words_of_kind<W: AsRef<str>>(
+    list: &[W],
+    bits: u32,
+    (seed, kind, id): (u64, &[u8], u64),
+    n: usize,
+    out: &mut Vec<u8>,
+) {
     let mut rng = Rng::keyed(seed, kind, id);
-    let mut bits = 0;
+    let start = rng.next_u64();
+    write_words(list, bits, start, &mut rng, n, out);
+}
+
+/// Appends `n` words by the bits of `random`, and further draws when these are used up.
+fn write_words<W: AsRef<str>>(
+    list: &[W],
+    bits: u32,
+    mut random: u64,
+    rng: &mut Rng,
+    n: usize,
+    out: &mut Vec<u8>,
+) {
+    let (mask, at_once) = ((1_u64 << bits) - 1, (64 / bits) as usize);
     for at in 0..n {
         if at > 0 {
             out.push(b' ');
+            if at % at_once == 0 {
+                random = rng.next_u64();
+            }
         }
-        if at % 8 == 0 {
-            bits = rng.next_u64();
+        if let Some(word) = list.get((random & mask) as usize) {
+            out.extend_from_slice(word.as_ref().as_bytes());
         }
-        out.extend_from_slice(WORDS[(bits & 0xFF) as usize].as_bytes());
-        bits >>= 8;
+        random >>= bits;
     }
 }
 

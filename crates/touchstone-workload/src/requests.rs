@@ -7,8 +7,8 @@ use touchstone_model::Length;
 use touchstone_model::length::MAX_LENGTH;
 use touchstone_stats::rng::Rng;
 
-use crate::payload;
 use crate::trace::{BLOCK_TOKENS, Trace};
+use crate::vocabulary::Vocabulary;
 
 /// Where the lengths come from.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,6 +79,10 @@ pub struct Requests {
     pub prefix: Option<PrefixGroups>,
     /// How words become tokens.
     pub wording: Wording,
+    /// The words.
+    pub vocabulary: Arc<Vocabulary>,
+    /// Seed of the text, apart from that of lengths and groups: text that no earlier run had must not change them.
+    pub text_seed: u64,
 }
 
 impl Requests {
@@ -86,7 +90,14 @@ impl Requests {
     #[must_use]
     pub fn fixed(seed: u64, input_tokens: u32, output_tokens: u32) -> Self {
         let (input, output) = (Length::Fixed(input_tokens), Length::Fixed(output_tokens));
-        Self { seed, lengths: Lengths::Drawn { input, output }, prefix: None, wording: Wording::default() }
+        Self {
+            seed,
+            lengths: Lengths::Drawn { input, output },
+            prefix: None,
+            wording: Wording::default(),
+            vocabulary: Arc::default(),
+            text_seed: seed,
+        }
     }
 
     /// What request `index` asks for.
@@ -109,10 +120,17 @@ impl Requests {
     pub fn write_prompt(&self, index: u64, out: &mut Vec<u8>) {
         let asked = self.asked(index);
         let mut left = self.wording.words(asked.input_tokens);
+        if let Some(anchor) = self.vocabulary.anchor() {
+            out.extend_from_slice(anchor.as_bytes());
+            left -= 1;
+            if left > 0 {
+                out.push(b' ');
+            }
+        }
         let mut part = |key: &[u8], id: u64, words: usize, out: &mut Vec<u8>| {
             let words = words.min(left);
             if words > 0 {
-                payload::words_of(self.seed, key, id, words, out);
+                self.vocabulary.write_shared(self.text_seed, key, id, words, out);
                 left -= words;
                 if left > 0 {
                     out.push(b' ');
@@ -133,8 +151,19 @@ impl Requests {
             part(b"prefix", u64::from(group), words, out);
         }
         if left > 0 {
-            payload::words(self.seed, index, left, out);
+            self.vocabulary.write(self.text_seed, index, left, out);
         }
+    }
+
+    /// Appends the beginning of a group alone, for a cache to know it before the first request comes.
+    pub fn write_beginning(&self, group: u32, out: &mut Vec<u8>) {
+        if let Some(anchor) = self.vocabulary.anchor() {
+            out.extend_from_slice(anchor.as_bytes());
+            out.push(b' ');
+        }
+        let tokens = self.prefix.map_or(1, |prefix| prefix.tokens);
+        let words = (f64::from(tokens) / self.wording.tokens_per_word).round().max(1.0) as usize;
+        self.vocabulary.write_shared(self.text_seed, b"prefix", u64::from(group), words, out);
     }
 
     /// The group whose beginning request `index` has; none when it has a beginning of its own.
@@ -146,9 +175,10 @@ impl Requests {
     }
 
     /// Share of the prompt tokens of the first `requests` that an endless prefix cache at the server would find there;
-    /// leading words of a chat template are not counted.
+    /// leading words of a chat template are not counted. Where the cache is `warm`, it knows every group's beginning from
+    /// the start.
     #[must_use]
-    pub fn cacheable_share(&self, requests: u64) -> f64 {
+    pub fn cacheable_share(&self, requests: u64, warm: bool) -> f64 {
         if let Lengths::Trace(trace) = &self.lengths {
             return trace.reusable_share();
         }
@@ -159,7 +189,7 @@ impl Requests {
             let input = self.asked(index).input_tokens;
             all += u64::from(input);
             if let Some(group) = self.group(index)
-                && !seen.insert(group)
+                && (!seen.insert(group) || warm)
             {
                 reused += u64::from(prefix.tokens.min(input));
             }
@@ -249,10 +279,37 @@ mod tests {
         assert_eq!(a[..48], b[..48]);
         assert_ne!(a[48..], b[48..]);
         // Half of the requests have 48 of their 64 tokens in a cache, but for the first of each group.
-        let share = requests.cacheable_share(4000);
+        assert_eq!(requests.cacheable_share(4000, true), with.len() as f64 * 48.0 / (4000.0 * 64.0));
+        let share = requests.cacheable_share(4000, false);
         let expected = (with.len() as f64 - 4.0) * 48.0 / (4000.0 * 64.0);
         assert!((share - expected).abs() < 1e-12, "{share}");
-        assert_eq!(Requests::fixed(1, 64, 1).cacheable_share(1000), 0.0);
+        assert_eq!(Requests::fixed(1, 64, 1).cacheable_share(1000, false), 0.0);
+    }
+
+    #[test]
+    fn other_text_has_the_same_lengths_and_groups() {
+        let mut one = requests("uniform:3..40", "uniform:1..9");
+        one.prefix = Some(PrefixGroups { groups: 4, tokens: 20, share: 0.5 });
+        let other = Requests { text_seed: 99, ..one.clone() };
+        for index in 0..50 {
+            assert_eq!((one.asked(index), one.group(index)), (other.asked(index), other.group(index)));
+            assert_ne!(prompt(&one, index), prompt(&other, index));
+        }
+    }
+
+    #[test]
+    fn an_anchor_is_one_of_the_words_and_begins_everything() {
+        let words: Vec<String> = (0..16).map(|i| format!("w{}", "ab".repeat(i + 1))).collect();
+        let mut requests = requests("30", "1");
+        requests.vocabulary = Arc::new(Vocabulary::new(words, Some("x".to_owned())).unwrap());
+        requests.prefix = Some(PrefixGroups { groups: 1, tokens: 10, share: 1.0 });
+        let (one, two) = (prompt(&requests, 0), prompt(&requests, 1));
+        assert_eq!((one.len(), one[0].as_str()), (30, "x"));
+        assert_eq!(one[..11], two[..11]);
+        let mut beginning = Vec::new();
+        requests.write_beginning(0, &mut beginning);
+        assert_eq!(String::from_utf8(beginning).unwrap(), one[..11].join(" "));
+        assert_eq!(prompt(&Requests { lengths: Requests::fixed(0, 1, 1).lengths, ..requests }, 0), ["x"]);
     }
 
     #[test]

@@ -52,6 +52,8 @@ pub struct GenerationOptions {
     pub api_key: Option<Secret>,
     /// How long prompts and answers are, and what the prompts say.
     pub requests: Requests,
+    /// Sends the beginning of each group of the `requests` once before the load, so that prefix caches know it.
+    pub preload: bool,
     /// Most connections at once, 1 to 1,000,000.
     pub connections: u32,
     /// Sends `ignore_eos: true`: full length on vLLM and llama.cpp. Strict servers may refuse the field.
@@ -76,6 +78,7 @@ impl GenerationOptions {
             headers: Vec::new(),
             api_key: None,
             requests: Requests::fixed(0, 128, 64),
+            preload: false,
             connections: 256,
             ignore_eos: true,
             continuous_usage: true,
@@ -125,15 +128,31 @@ impl Shared {
     /// Appends the request of operation `index`; `body` is memory to work in.
     fn write_request(&self, index: u64, body: &mut Vec<u8>, out: &mut Vec<u8>) {
         let requests = &self.options.requests;
-        let output_tokens = u64::from(requests.asked(index).output_tokens);
+        let output_tokens = requests.asked(index).output_tokens;
+        self.write(output_tokens, |body| requests.write_prompt(index, body), body, out);
+    }
+
+    /// Appends the request that makes the beginning of a group known, for one output token.
+    fn write_beginning(&self, group: u64, body: &mut Vec<u8>, out: &mut Vec<u8>) {
+        let requests = &self.options.requests;
+        self.write(1, |body| requests.write_beginning(group as u32, body), body, out);
+    }
+
+    fn write(
+        &self,
+        output_tokens: u32,
+        prompt: impl FnOnce(&mut Vec<u8>),
+        body: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) {
         body.clear();
         for (number, piece) in self.before.iter().enumerate() {
             if number > 0 {
-                decimal::push(body, output_tokens);
+                decimal::push(body, u64::from(output_tokens));
             }
             body.extend_from_slice(piece);
         }
-        requests.write_prompt(index, body);
+        prompt(body);
         body.extend_from_slice(&self.after);
         out.reserve(self.head.len() + 24 + body.len());
         out.extend_from_slice(&self.head);
@@ -247,7 +266,17 @@ impl Driver for Generation {
     }
 
     fn session(&self, _shard: u32, _connection: u32) -> Box<dyn Session> {
-        Box::new(session::GenerationSession::new(Arc::clone(&self.shared)))
+        Box::new(session::GenerationSession::new(Arc::clone(&self.shared), false))
+    }
+
+    fn preload(&self) -> Option<Box<dyn Session>> {
+        let session = || session::GenerationSession::new(Arc::clone(&self.shared), true);
+        (self.preload_operations() > 0).then(|| Box::new(session()) as Box<dyn Session>)
+    }
+
+    fn preload_operations(&self) -> u64 {
+        let groups = self.shared.options.requests.prefix.map_or(0, |prefix| u64::from(prefix.groups));
+        if self.shared.options.preload { groups } else { 0 }
     }
 
     fn simulated(&self) -> bool {
@@ -304,7 +333,8 @@ impl Driver for Generation {
     }
 
     fn cacheable_share(&self, operations: u64) -> Option<f64> {
-        Some(self.shared.options.requests.cacheable_share(operations))
+        let options = &self.shared.options;
+        Some(options.requests.cacheable_share(operations, options.preload))
     }
 
     fn sink(&self) -> Option<Box<dyn Sink>> {
@@ -314,6 +344,9 @@ impl Driver for Generation {
 
 #[cfg(test)]
 mod tests {
+    use touchstone_load::{Op, OpToken};
+    use touchstone_workload::requests::PrefixGroups;
+
     use super::*;
 
     fn options() -> GenerationOptions {
@@ -362,6 +395,34 @@ mod tests {
         assert_eq!(body["stream_options"], json!({"include_usage": true}));
         assert!(body.get("ignore_eos").is_none() && body.get("cache_prompt").is_none());
         assert!(text.starts_with("POST /v1/completions HTTP/1.1\r\n"));
+    }
+
+    #[test]
+    fn the_preload_sends_each_beginning_once_for_one_token() {
+        let mut asked = GenerationOptions::new(Dialect::Completions, "h", "m");
+        asked.requests.prefix = Some(PrefixGroups { groups: 3, tokens: 20, share: 1.0 });
+        assert_eq!(Generation::new(asked.clone()).unwrap().preload_operations(), 0);
+        asked.preload = true;
+        let driver = Generation::new(asked).unwrap();
+        assert_eq!(driver.preload_operations(), 3);
+        let mut session = driver.preload().unwrap();
+        let body = |session: &mut dyn Session, index| {
+            let mut out = Vec::new();
+            session.start(Op { token: OpToken(0), index, intended_ns: 0 }, &mut out);
+            let text = String::from_utf8(out).unwrap();
+            serde_json::from_str::<Value>(text.split_once("\r\n\r\n").unwrap().1).unwrap()
+        };
+        let mut beginnings = std::collections::BTreeSet::new();
+        for group in 0..3 {
+            let body = body(session.as_mut(), group);
+            assert_eq!(body["max_tokens"], 1);
+            beginnings.insert(body["prompt"].as_str().unwrap().to_owned());
+        }
+        assert_eq!(beginnings.len(), 3);
+        for index in 0..20 {
+            let prompt = body(driver.session(0, 0).as_mut(), index)["prompt"].as_str().unwrap().to_owned();
+            assert!(beginnings.iter().any(|beginning| prompt.starts_with(&format!("{beginning} "))));
+        }
     }
 
     #[test]

@@ -98,6 +98,7 @@ impl Shard {
                     None => sums.input_unknown += 1,
                 }
                 if let (Some(_), Some(asked)) = (answer.input_tokens, answer.asked_input) {
+                    sums.wrong_input += u64::from(wrong(answer.input_tokens, Some(asked)));
                     sums.asked_input += u64::from(asked);
                     sums.input_asked += 1;
                 }

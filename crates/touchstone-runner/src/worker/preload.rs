@@ -1,6 +1,6 @@
 //! Work before the load: a driver's preload on a connection of its own.
 
-use touchstone_load::{Failure, Op, OpToken, Session, SessionEvent};
+use touchstone_load::{Driver, Failure, Op, OpToken, Session, SessionEvent};
 use touchstone_model::Phase;
 use touchstone_net::{ConnState, mono_ns};
 
@@ -9,13 +9,43 @@ use crate::failure;
 use crate::link::LinkState;
 
 impl Worker {
-    /// Runs the operations of a preload session to their end, on a connection of its own. Gives the number that failed.
-    pub(crate) fn preload(&mut self, session: Box<dyn Session>, operations: u64) -> Result<u64, Failure> {
+    /// Runs the operations of a driver's preload to their end, on one connection after another where the peer closes them.
+    /// Gives the number that did not end well.
+    pub(crate) fn preload(&mut self, driver: &dyn Driver, operations: u64) -> u64 {
+        let (mut ended, mut missing) = (0, 0);
+        while ended < operations {
+            let Some(session) = driver.preload() else { break };
+            let (done, failed) = self.preload_on_one(session, ended, operations);
+            if done + failed == 0 {
+                // When it fails, the operations of the run fail for the same reason and tell it.
+                break;
+            }
+            ended += done + failed;
+            missing += failed;
+        }
+        missing + operations.saturating_sub(ended)
+    }
+
+    /// Runs the operations from `first` on, on a connection of its own. Gives how many ended well and how many failed.
+    fn preload_on_one(&mut self, session: Box<dyn Session>, first: u64, operations: u64) -> (u64, u64) {
+        let (mut done, mut failed) = (0, 0);
+        // Why a connection was lost is told by the operations of the run.
+        drop(self.preload_until_lost(session, first, operations - first, (&mut done, &mut failed)));
+        (done, failed)
+    }
+
+    fn preload_until_lost(
+        &mut self,
+        session: Box<dyn Session>,
+        first: u64,
+        operations: u64,
+        (done, failed): (&mut u64, &mut u64),
+    ) -> Result<(), Failure> {
         let index = self.open(session, mono_ns())?;
-        let (mut started, mut done, mut failed) = (0, 0, 0);
+        let mut started = 0;
         let mut ready = Vec::new();
         let mut heard_ns = mono_ns();
-        while done + failed < operations {
+        while *done + *failed < operations {
             let now = mono_ns();
             if now.saturating_sub(heard_ns) > self.setup.connect_timeout_ns || self.control.stopped() {
                 break;
@@ -23,7 +53,7 @@ impl Worker {
             let Some(link) = self.links[index].as_mut() else { break };
             if link.state == LinkState::Open {
                 while started < operations && link.session.capacity() > 0 && link.conn.out().len() < 1 << 20 {
-                    let op = Op { token: OpToken(0), index: started, intended_ns: now };
+                    let op = Op { token: OpToken(0), index: first + started, intended_ns: now };
                     link.append(|session, out| session.start(op, out));
                     started += 1;
                 }
@@ -65,9 +95,13 @@ impl Worker {
                 for event in self.events.drain(..) {
                     heard_ns = mono_ns();
                     match event {
-                        SessionEvent::Ready => link.state = LinkState::Open,
-                        SessionEvent::Done { .. } => done += 1,
-                        SessionEvent::Failed { .. } => failed += 1,
+                        SessionEvent::Ready => {
+                            link.state = LinkState::Open;
+                            self.connecting = self.connecting.saturating_sub(1);
+                            self.open_links += 1;
+                        }
+                        SessionEvent::Done { .. } => *done += 1,
+                        SessionEvent::Failed { .. } => *failed += 1,
                         SessionEvent::Broken { failure } => broken = Some(failure),
                         _ => {}
                     }
@@ -83,6 +117,6 @@ impl Worker {
             }
         }
         self.close(index);
-        Ok(operations - done)
+        Ok(())
     }
 }

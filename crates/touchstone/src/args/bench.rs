@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use touchstone_engine::{EngineConfig, FaultPlan, Profile};
 use touchstone_flow::inside::{InsideOptions, MetricsPage, TargetPid};
+use touchstone_flow::prompts::CachePolicy;
 use touchstone_load::{LoadPlan, Timeouts};
 use touchstone_model::unit::Millis;
 use touchstone_model::{Arrival, Family, Length, MetricId, Protocol, Requirement, Severity, Subject, Target};
@@ -12,7 +13,7 @@ use touchstone_workload::requests::PrefixGroups;
 
 use super::Folder;
 use super::compare::Replayable;
-use super::raw::{BenchFlags, EngineFlags};
+use super::raw::{BenchFlags, CacheName, EngineFlags};
 use super::series::SeriesArgs;
 use super::values::{self, Sink};
 use crate::failure::Failure;
@@ -52,6 +53,10 @@ pub(crate) enum BenchWorkload {
         prefix: Option<PrefixGroups>,
         /// Whether the target is asked first how it counts tokens.
         fit_tokens: bool,
+        /// The model's tokenizer.
+        tokenizer: Option<PathBuf>,
+        /// What prefix caches may know.
+        cache: CachePolicy,
         /// Whether answers are asked for as streams.
         stream: bool,
         /// Headers of each request; values may be secrets.
@@ -149,6 +154,12 @@ impl BenchArgs {
         refuse_unstated_load(&flags, &target)?;
         refuse_foreign_flags(&flags, &target)?;
         refuse_foreign_limits(&flags, &target)?;
+        if flags.cache == Some(CacheName::Warm) && flags.prefix.is_none() {
+            return Err(Failure::usage(
+                "`--cache warm` has nothing to send before the run: no prompts begin alike",
+            )
+            .hint("say what they share, as in `--prefix groups=8,tokens=1024,share=60%`"));
+        }
         if flags.ca_file.is_some() && !target.tls {
             return Err(Failure::usage("`--ca-file` is given, but the target speaks no TLS")
                 .hint("write the address with `https://` (or `tls://`), or leave `--ca-file` out"));
@@ -199,6 +210,8 @@ impl BenchArgs {
                 output_tokens: flags.output_tokens.unwrap_or(Length::Fixed(64)),
                 prefix: flags.prefix,
                 fit_tokens: flags.fit_tokens,
+                tokenizer: flags.tokenizer,
+                cache: flags.cache.map(CachePolicy::from).unwrap_or_default(),
                 stream: !flags.no_stream,
                 headers,
             },
@@ -303,6 +316,8 @@ fn refuse_foreign_flags(flags: &BenchFlags, target: &Target) -> Result<(), Failu
         ("--fit-tokens", Inference, flags.fit_tokens),
         ("--input-tokens", Inference, flags.input_tokens.is_some()),
         ("--output-tokens", Inference, flags.output_tokens.is_some()),
+        ("--tokenizer", Inference, flags.tokenizer.is_some()),
+        ("--cache", Inference, flags.cache.is_some()),
         ("--no-stream", Inference, flags.no_stream),
         ("--header", Inference, !flags.header.is_empty()),
         ("--read-ratio", Cache, flags.read_ratio.is_some()),

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use touchstone_flow::prompts::CachePolicy;
 use touchstone_load::Timeouts;
 use touchstone_model::scenario::{Candidate, Criterion};
 use touchstone_model::unit::{Growth, Millis};
@@ -310,6 +311,26 @@ impl From<SeverityName> for Severity {
     }
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum CacheName {
+    /// Prompts that no earlier run had
+    Cold,
+    /// What prompts share is sent once before the run
+    Warm,
+    /// Equal seeds give equal prompts
+    AsIs,
+}
+
+impl From<CacheName> for CachePolicy {
+    fn from(name: CacheName) -> Self {
+        match name {
+            CacheName::Cold => CachePolicy::Cold,
+            CacheName::Warm => CachePolicy::Warm,
+            CacheName::AsIs => CachePolicy::AsIs,
+        }
+    }
+}
+
 const LOAD: &str = "Load";
 const WORKLOAD: &str = "Workload";
 const CONNECTION: &str = "Connection";
@@ -371,6 +392,14 @@ pub(super) struct BenchFlags {
     /// Prompts that begin alike: so many groups, tokens of the beginning, share of the requests
     #[arg(long, value_name = "groups=N,tokens=N,share=SHARE", value_parser = values::prefix, help_heading = WORKLOAD)]
     pub(super) prefix: Option<PrefixGroups>,
+    /// The model's tokenizer.json: every prompt has exactly the tokens asked for by the target's own count, chat template
+    /// included; where the target counts otherwise, the run is refused
+    #[arg(long, value_name = "FILE", help_heading = WORKLOAD)]
+    pub(super) tokenizer: Option<PathBuf>,
+    /// What prefix caches may know: cold (prompts that no earlier run had), warm (what prompts share is sent once before
+    /// the run) or as-is (equal seeds give equal prompts) [default: cold]
+    #[arg(long, value_enum, value_name = "POLICY", help_heading = WORKLOAD)]
+    pub(super) cache: Option<CacheName>,
     /// Ask the target first how many tokens it counts in prompts of two lengths, and make prompts that have the asked number
     #[arg(long, help_heading = WORKLOAD)]
     pub(super) fit_tokens: bool,

@@ -7,6 +7,7 @@ use touchstone_drivers::Secret;
 use touchstone_flow::bench::{BenchRequest, Benched, Payload, bench};
 use touchstone_flow::inside::TargetPid;
 use touchstone_flow::launch;
+use touchstone_flow::prompts::Tokenizer;
 use touchstone_model::run::Outcome;
 use touchstone_model::{FindingCode, Protocol, RunDocument, Severity};
 use touchstone_report::{html, junit, terminal};
@@ -123,12 +124,20 @@ pub(super) fn request(args: &BenchArgs) -> anyhow::Result<BenchRequest> {
             output_tokens,
             prefix,
             fit_tokens,
+            tokenizer,
+            cache,
             stream,
             headers: given,
         } => {
             payload.stream = *stream;
             payload.prefix = *prefix;
             payload.fit_tokens = *fit_tokens;
+            payload.cache = *cache;
+            if let Some(path) = tokenizer {
+                let read = Tokenizer::read(path)
+                    .map_err(|error| Failure::usage("the tokenizer cannot be used").because(error))?;
+                payload.tokenizer = Some(read);
+            }
             payload.input_tokens = *input_tokens;
             payload.output_tokens = *output_tokens;
             model.clone_from(named);

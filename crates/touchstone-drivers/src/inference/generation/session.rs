@@ -77,6 +77,8 @@ struct Progress {
 #[derive(Debug)]
 pub(super) struct GenerationSession {
     shared: Arc<Shared>,
+    /// Whether operations send the shared beginnings instead of prompts.
+    preload: bool,
     state: State,
     http: http::Reader,
     sse: sse::Reader,
@@ -101,9 +103,10 @@ pub(super) struct GenerationSession {
 }
 
 impl GenerationSession {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, preload: bool) -> Self {
         Self {
             shared,
+            preload,
             state: State::Idle,
             http: http::Reader::new(),
             sse: sse::Reader::default(),
@@ -569,7 +572,11 @@ impl Session for GenerationSession {
             asked_input: Some(asked.input_tokens),
             ..Progress::default()
         };
-        self.shared.write_request(op.index, &mut self.prompt, out);
+        if self.preload {
+            self.shared.write_beginning(op.index, &mut self.prompt, out);
+        } else {
+            self.shared.write_request(op.index, &mut self.prompt, out);
+        }
     }
 
     fn receive(&mut self, bytes: &[u8], _out: &mut Vec<u8>, events: &mut Vec<SessionEvent>) {
