@@ -287,6 +287,12 @@ impl Shard {
         !self.waiting.is_empty() && self.active < self.in_flight_limit
     }
 
+    /// Whether the operation that comes next died once on a connection that was used before: it wants a fresh one.
+    #[must_use]
+    pub fn wants_fresh(&self) -> bool {
+        self.waiting.front().is_some_and(|waiting| waiting.retried)
+    }
+
     /// Number of operations that wait.
     #[must_use]
     pub fn waiting(&self) -> usize {

@@ -79,6 +79,23 @@ pub(crate) struct Counters {
     pub(crate) realtime: bool,
 }
 
+/// What became of connections that were used again.
+#[derive(Debug, Default)]
+struct Reuse {
+    /// Operations that ended on one.
+    worked: u64,
+    /// Times that one died under unanswered operations.
+    died: u64,
+}
+
+impl Reuse {
+    /// Whether the target closes each connection after an answer, whatever its headers say (llama.cpp does so after a
+    /// stream): then using one again only costs a second sending.
+    fn is_futile(&self) -> bool {
+        self.died >= 2 && self.died > self.worked
+    }
+}
+
 pub(crate) struct Worker {
     setup: Setup,
     poller: Poller,
@@ -97,6 +114,7 @@ pub(crate) struct Worker {
     open_links: u32,
     connecting: u32,
     finishing: Finishing,
+    reuse: Reuse,
     wanted: Connections,
     reconnect_at: VecDeque<(u64, bool)>,
     serial: u32,
@@ -139,6 +157,7 @@ impl Worker {
             open_links: 0,
             connecting: 0,
             finishing: Finishing::default(),
+            reuse: Reuse::default(),
             wanted,
             reconnect_at: VecDeque::new(),
             serial: 0,
@@ -260,8 +279,14 @@ impl Worker {
     /// Gives waiting operations to links with free capacity; opens further links where the policy allows.
     fn start_operations(&mut self, shard: &mut Shard, now_ns: u64) {
         while shard.wants_connection() {
-            let Some(index) = self.available.pop_front() else {
-                self.open_for_waiting(shard, now_ns);
+            let fresh = matches!(self.wanted, Connections::OnDemand { .. }) && shard.wants_fresh();
+            let next = if fresh { self.take_fresh() } else { self.available.pop_front() };
+            let Some(index) = next else {
+                if fresh {
+                    self.open_fresh(shard, now_ns);
+                } else {
+                    self.open_for_waiting(shard, now_ns);
+                }
                 return;
             };
             let Some(link) = self.links[index].as_mut().filter(|link| link.state == LinkState::Open) else {
@@ -444,6 +469,7 @@ impl Worker {
             }
             if let Some(Some(link)) = self.links.get_mut(index as usize) {
                 link.active = link.active.saturating_sub(1);
+                self.reuse.worked += u64::from(link.reused);
                 link.reused = true;
                 link.freed_ns = Some(stamp_ns).filter(|stamp| *stamp != 0);
             }
@@ -497,6 +523,7 @@ impl Worker {
                 shard.fail(token, failure::closed(Phase::Headers), mono_ns());
             }
         }
+        self.reuse.died += 1;
         self.close(index);
         self.replace(false);
         true

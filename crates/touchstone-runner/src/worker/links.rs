@@ -120,6 +120,31 @@ impl Worker {
         }
     }
 
+    /// A connection on which no operation has ended yet; none when there is none.
+    pub(super) fn take_fresh(&mut self) -> Option<usize> {
+        let is_fresh =
+            |index: &usize| self.links[*index].as_ref().is_some_and(|link| !link.reused && link.listed);
+        let at = self.available.iter().position(is_fresh)?;
+        self.available.remove(at)
+    }
+
+    /// Opens a connection for an operation that must have a fresh one, in the place of an idle one at the bound.
+    pub(super) fn open_fresh(&mut self, shard: &mut Shard, now_ns: u64) {
+        let Connections::OnDemand { at_most } = self.wanted else { return };
+        if self.connecting > 0 {
+            return;
+        }
+        if self.open_links + self.connecting >= at_most {
+            let Some(idle) = self.available.pop_back() else { return };
+            self.counters.reconnects += 1;
+            self.close(idle);
+        }
+        let Some(session) = self.new_session(false) else { return };
+        if let Err(failure) = self.open(session, now_ns) {
+            shard.fail_next_waiting(failure, now_ns);
+        }
+    }
+
     pub(super) fn connect(&mut self, index: usize, shard: &mut Shard) {
         let Some(link) = self.links[index].as_mut() else { return };
         let now = mono_ns();
@@ -167,7 +192,13 @@ impl Worker {
     }
 
     pub(super) fn list(&mut self, index: usize) {
+        let futile = self.reuse.is_futile() && matches!(self.wanted, Connections::OnDemand { .. });
         let Some(link) = self.links[index].as_mut() else { return };
+        if futile && link.reused && link.active == 0 && link.session.capacity() > 0 {
+            self.counters.reconnects += 1;
+            self.close(index);
+            return;
+        }
         if !link.listed
             && link.backlog() <= MAX_BACKLOG
             && !link.session.receive_only()
