@@ -271,6 +271,9 @@ pub enum BenchError {
         /// Why.
         why: String,
     },
+    /// Another class of the mix cannot be tried, so that there is no mix.
+    #[error("another class of the mix cannot be tried")]
+    Mix,
     /// The embedded engine has to be launched before it is loaded.
     #[error("`engine=` targets are launched by the flow; load their address with openai-chat=")]
     NotLaunched,
@@ -293,6 +296,17 @@ pub fn bench(
     request: &BenchRequest,
     observer: &mut dyn Observer,
     control: &Control,
+) -> Result<Benched, BenchError> {
+    bench_when(request, observer, control, None)
+}
+
+/// Makes a run that begins when `ready` returns, as one of several at once: everything that can be done before the load is
+/// done then, and nothing is looked at inside the target, where what belongs to which of them cannot be told apart.
+pub(crate) fn bench_when(
+    request: &BenchRequest,
+    observer: &mut dyn Observer,
+    control: &Control,
+    ready: Option<&dyn Fn() -> Result<(), BenchError>>,
 ) -> Result<Benched, BenchError> {
     if request.target.protocol == Protocol::Engine {
         return Err(BenchError::NotLaunched);
@@ -339,6 +353,10 @@ pub fn bench(
         version: identity.version.clone(),
         model: model.clone(),
     };
+    let alone = ready.is_none();
+    if let Some(ready) = ready {
+        ready()?;
+    }
     let recorder = match &request.store {
         Some(root) => {
             let dir = RunStore::new(root).create(&run)?;
@@ -354,12 +372,13 @@ pub fn bench(
     let record = recorder.as_ref().map(touchstone_records::RecorderHandle::sender);
     let mut watch = Watch::new(&plan, driver.leading_metric(), control.clone());
     let family = driver.family();
-    let inside = inside::Watcher::start(&inside::Subject {
+    let subject = inside::Subject {
         target: &request.target,
         options: &request.inside,
         api_key: request.api_key.as_ref(),
         load: Duration::from_nanos(plan.warm_up_ns.saturating_add(plan.duration_ns)),
-    });
+    };
+    let inside = alone.then(|| inside::Watcher::start(&subject)).flatten();
     watch.in_flight = inside.as_ref().map(|inside| Arc::clone(&inside.in_flight));
     let (outcome, client) = std::thread::scope(|scope| {
         let consumer = scope.spawn(move || consume(&events, observer, record.as_ref(), watch, family));

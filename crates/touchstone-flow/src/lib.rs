@@ -15,6 +15,7 @@ pub mod explain;
 mod fit;
 pub mod inside;
 pub mod launch;
+pub mod mix;
 pub mod probe;
 pub mod prompts;
 pub mod scenario;

@@ -3,6 +3,7 @@
 //! Neither stage looks at the environment, the terminal or a file, so both can be tested with plain lists of words.
 
 mod bench;
+mod class;
 mod compare;
 mod init;
 mod raw;
@@ -19,6 +20,7 @@ use clap::CommandFactory as _;
 use touchstone_report::Lang;
 
 pub(crate) use bench::{BenchArgs, BenchWorkload, EngineArgs};
+pub(crate) use class::ClassArgs;
 pub(crate) use compare::{CompareArgs, RerunArgs};
 pub(crate) use init::{DEMANDED, DemandAnswer, InitArgs, demand};
 pub(crate) use search::SearchArgs;
@@ -295,6 +297,10 @@ fn command(raw: Raw, out: Folder) -> Result<Command, Failure> {
             out,
         }),
         Raw::Bench(flags) => Command::Bench(Box::new(BenchArgs::from_flags(*flags, out)?)),
+        Raw::PlanRun(flags) if !flags.class.is_empty() => {
+            return Err(Failure::usage("`--class` does not go with plan-run")
+                .hint("plan each class by itself, with its `--arrival`, tokens and `--slo`"));
+        }
         Raw::PlanRun(flags) => Command::PlanRun(Box::new(BenchArgs::from_flags(*flags, out)?)),
         Raw::Compare(flags) => Command::Compare(Box::new(CompareArgs::from_flags(*flags, out)?)),
         Raw::Campaign(flags) => Command::Campaign(CampaignArgs {

@@ -14,6 +14,7 @@ pub(crate) mod generate;
 pub(crate) mod init;
 pub(crate) mod man;
 pub(crate) mod matching;
+pub(crate) mod mix;
 pub(crate) mod plan_run;
 pub(crate) mod rerun;
 pub(crate) mod run;

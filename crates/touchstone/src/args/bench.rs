@@ -12,6 +12,7 @@ use touchstone_model::{Arrival, Family, Length, MetricId, Protocol, Requirement,
 use touchstone_workload::requests::PrefixGroups;
 
 use super::Folder;
+use super::class::ClassArgs;
 use super::compare::Replayable;
 use super::raw::{BenchFlags, CacheName, EngineFlags};
 use super::series::SeriesArgs;
@@ -133,6 +134,8 @@ pub(crate) struct BenchArgs {
     pub(crate) ceiling: bool,
     /// What is looked at inside the target.
     pub(crate) inside: InsideOptions,
+    /// Classes of a mixed load; none where there is one load.
+    pub(crate) classes: Vec<ClassArgs>,
     /// What goes beyond one run.
     pub(crate) series: SeriesArgs,
     /// The words of this command line that can be repeated.
@@ -152,8 +155,9 @@ impl BenchArgs {
                 .hint(format!("there are {}", Profile::builtin_names().join(", "))));
         }
         refuse_unstated_load(&flags, &target)?;
+        refuse_beside_classes(&flags, &target)?;
         refuse_foreign_flags(&flags, &target)?;
-        refuse_foreign_limits(&flags, &target)?;
+        limits_fit(&flags.slo, !flags.no_stream, &target)?;
         if flags.cache == Some(CacheName::Warm) && flags.prefix.is_none() {
             return Err(Failure::usage(
                 "`--cache warm` has nothing to send before the run: no prompts begin alike",
@@ -257,6 +261,7 @@ impl BenchArgs {
             record: !flags.no_record,
             ceiling: !flags.no_ceiling,
             inside,
+            classes: flags.class,
             series,
             replayable: Replayable::default(),
             out,
@@ -287,7 +292,7 @@ fn refuse_unstated_load(flags: &BenchFlags, target: &Target) -> Result<(), Failu
         return Ok(());
     }
     let mut missing = Vec::new();
-    if flags.arrival.is_none() && flags.trace.is_none() {
+    if flags.arrival.is_none() && flags.trace.is_none() && flags.class.is_empty() {
         missing.push("`--arrival`");
     }
     let told = flags.trace.is_some() || flags.arrival.is_some_and(|arrival| arrival.length().is_some());
@@ -305,6 +310,43 @@ fn refuse_unstated_load(flags: &BenchFlags, target: &Target) -> Result<(), Failu
     .hint(
         "say how much load the target may get and for how long, as in `--arrival poisson:5/s --duration 10s`",
     ))
+}
+
+/// Each class says its own load; a flag that says another one beside them would be ignored.
+fn refuse_beside_classes(flags: &BenchFlags, target: &Target) -> Result<(), Failure> {
+    if flags.class.is_empty() {
+        return Ok(());
+    }
+    if target.protocol.family() != Family::Inference {
+        return Err(Failure::usage("`--class` is for inference targets")
+            .hint("leave `--class` out, or load another target"));
+    }
+    let given = [
+        ("--arrival", flags.arrival.is_some()),
+        ("--trace", flags.trace.is_some()),
+        ("--input-tokens", flags.input_tokens.is_some()),
+        ("--output-tokens", flags.output_tokens.is_some()),
+        ("--prefix", flags.prefix.is_some()),
+        ("--no-stream", flags.no_stream),
+        ("--slo", !flags.slo.is_empty()),
+        ("--requests", flags.requests.is_some()),
+        ("--cache", flags.cache.is_some()),
+        ("--metrics-url", flags.metrics_url.is_some()),
+        ("--target-pid", flags.target_pid.is_some()),
+        ("--warm-up auto", matches!(flags.warm_up, Some(values::WarmUp::Auto(_)))),
+    ];
+    let given = given.iter().find(|(_, given)| *given).map(|(name, _)| *name).or(flags.series.given());
+    if let Some(given) = given {
+        return Err(Failure::usage(format!("`{given}` does not go with `--class`"))
+            .hint("arrival, input, output, prefix, stream and slo are said in each class; a mix is one run for a `--duration`"));
+    }
+    for (at, class) in flags.class.iter().enumerate() {
+        if flags.class[..at].iter().any(|other| other.name == class.name) {
+            return Err(Failure::usage(format!("two classes are called `{}`", class.name)));
+        }
+        limits_fit(&class.slos, class.stream, target)?;
+    }
+    Ok(())
 }
 
 /// A flag that means nothing for the target would be ignored, and the run would not be what was asked for.
@@ -340,9 +382,9 @@ fn refuse_foreign_flags(flags: &BenchFlags, target: &Target) -> Result<(), Failu
 }
 
 /// A limit on what the target's family never shows could neither be met nor broken.
-fn refuse_foreign_limits(flags: &BenchFlags, target: &Target) -> Result<(), Failure> {
+fn limits_fit(slos: &[Requirement], stream: bool, target: &Target) -> Result<(), Failure> {
     let family = target.protocol.family();
-    for slo in &flags.slo {
+    for slo in slos {
         if let Subject::Metric(metric, _) = slo.subject
             && !metric.families().contains(&family)
         {
@@ -353,7 +395,7 @@ fn refuse_foreign_limits(flags: &BenchFlags, target: &Target) -> Result<(), Fail
         }
         if let Subject::Metric(metric, _) = slo.subject
             && family == Family::Inference
-            && (flags.no_stream || !target.protocol.can_stream())
+            && (!stream || !target.protocol.can_stream())
             && OF_STREAMS.contains(&metric)
         {
             return Err(Failure::usage(format!("`{slo}`: an answer without a stream has no `{metric}`"))

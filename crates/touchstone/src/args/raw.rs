@@ -364,6 +364,10 @@ pub(super) struct BenchFlags {
     /// How long unfinished operations may take after the measured window
     #[arg(long, value_name = "DURATION", value_parser = values::duration, default_value = "30s", help_heading = LOAD)]
     pub(super) drain: Millis,
+    /// A class of a mixed load, as in name=chat,arrival=poisson:5/s,input=200,output=64,stream=yes,slo=ttft.p99<=200ms;
+    /// repeatable, all of them load the target at once
+    #[arg(long, value_name = "CLASS", value_parser = super::class::class, help_heading = LOAD)]
+    pub(super) class: Vec<super::ClassArgs>,
     /// End the load after this many operations
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = LOAD)]
     pub(super) requests: Option<u64>,

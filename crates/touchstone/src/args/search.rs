@@ -76,6 +76,10 @@ impl SearchArgs {
             return Err(Failure::usage("`--requests` does not go with a search")
                 .hint("the length of a probe is `--duration`"));
         }
+        if !flags.bench.class.is_empty() {
+            return Err(Failure::usage("`--class` does not go with a search")
+                .hint("a search scales one arrival process"));
+        }
         if let Some(given) = flags.bench.series.given() {
             return Err(Failure::usage(format!("`{given}` does not go with a search"))
                 .hint("a search makes its own series of runs"));

@@ -12,6 +12,7 @@ use touchstone_model::run::Outcome;
 use touchstone_model::{FindingCode, Protocol, RunDocument, Severity};
 use touchstone_report::{html, junit, terminal};
 
+use super::mix;
 use super::series;
 use super::watch::{Watcher, control_by_ctrl_c};
 use crate::args::{BenchArgs, BenchWorkload, Sink};
@@ -24,6 +25,9 @@ pub(crate) fn run(args: &BenchArgs, ui: &Ui) -> anyhow::Result<ExitCode> {
     let mut request = request(args)?;
     if args.seed.is_none() {
         ui.note(&format!("seed {} (give it with --seed to repeat schedule and payloads)", request.plan.seed));
+    }
+    if !args.classes.is_empty() {
+        return mix::run(args, request, ui);
     }
     if args.series.is_series() {
         return series::run(args, &request, ui);

@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 use serde_json::Value;
+use touchstone_flow::mix::MIX_SEED_LABEL;
 use touchstone_model::RunDocument;
 use touchstone_records::RunStore;
 
@@ -19,7 +20,9 @@ pub(crate) fn run(args: &RerunArgs, ui: &Ui) -> anyhow::Result<ExitCode> {
     let words = words(&document)?;
     let mut line = vec!["touchstone".to_owned()];
     line.extend(words);
-    line.extend(["--seed".to_owned(), document.workload.seed.to_string()]);
+    // The seeds of a mix's classes follow from the mix's.
+    let mixed = document.workload.parameters.get(MIX_SEED_LABEL).and_then(Value::as_u64);
+    line.extend(["--seed".to_owned(), mixed.unwrap_or(document.workload.seed).to_string()]);
     line.extend(["--out".to_owned(), args.out.root().display().to_string()]);
     if args.json {
         line.extend(["--json".to_owned(), "-".to_owned()]);

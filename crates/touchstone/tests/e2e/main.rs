@@ -11,6 +11,7 @@ mod endings;
 mod faults;
 mod harness;
 mod inside;
+mod mix;
 mod overload;
 mod real;
 mod real_records;
