@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use touchstone_drivers::{DriverError, Secret};
 use touchstone_load::summary::{RunContext, summarise};
-use touchstone_load::{Connections, Driver, Failure, LoadPlan, OpRecord};
+use touchstone_load::{Connections, Driver, Failure, LoadPlan, OpRecord, TokenEvent};
 use touchstone_model::run::{Certificate, Phases, TargetDescription, WorkloadDescription};
 use touchstone_model::{
     Family, Finding, FindingCode, Length, Level, MetricId, Protocol, RunDocument, Target,
 };
 use touchstone_net::{Endpoint, TlsConfig, TlsConfigError};
-use touchstone_records::event_log::{FailureEntry, Manifest, OpFlags, OpRow};
+use touchstone_records::event_log::{FailureEntry, Manifest, OpFlags, OpRow, TokenKind, TokenRow};
 use touchstone_records::{RecordSender, Recorder, RunStore, StoreError};
 use touchstone_runner::{Control, RunEvent, RunSpec, RunnerError, ShardTick};
 use touchstone_telemetry::fingerprint;
@@ -728,9 +728,24 @@ fn consume(
                     record.try_send(records.iter().map(|one| row(shard, one, family)).collect());
                 }
             }
+            RunEvent::Tokens { events, .. } => {
+                if let Some(record) = record {
+                    record.tokens(events.iter().map(token_row).collect());
+                }
+            }
         }
     }
     client
+}
+
+fn token_row(event: &TokenEvent) -> TokenRow {
+    let kind = match event.kind {
+        touchstone_load::TokenKind::Content => TokenKind::Content,
+        touchstone_load::TokenKind::Reasoning => TokenKind::Reasoning,
+        touchstone_load::TokenKind::Empty => TokenKind::Empty,
+        touchstone_load::TokenKind::Report => TokenKind::Report,
+    };
+    TokenRow { index: event.index, at_ns: event.at_ns, tokens: event.tokens, kind }
 }
 
 fn failure_index(shard: u32, number: u16) -> u16 {

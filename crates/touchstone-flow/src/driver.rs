@@ -79,5 +79,6 @@ fn generation(
         options.cache_prompt = Some(false);
     }
     options.connections = payload.connections.unwrap_or(DEFAULT_CONNECTIONS);
+    options.tell_silent = request.plan.log_tokens;
     Ok(Arc::new(Generation::new(options)?))
 }

@@ -23,6 +23,6 @@ pub mod summary;
 
 pub use aggregate::Aggregate;
 pub use plan::{LoadPlan, Timeouts};
-pub use record::OpRecord;
+pub use record::{OpRecord, TokenEvent, TokenKind};
 pub use session::{Answer, Connections, Driver, Failure, Op, OpToken, Session, SessionEvent, Sink};
 pub use shard::{Shard, ShardResult, Tally, Traits};

@@ -57,6 +57,8 @@ pub struct LoadPlan {
     pub confidence: f64,
     /// Threads that send and receive.
     pub shards: u32,
+    /// Whether every event of every answer is handed over, for the event log.
+    pub log_tokens: bool,
 }
 
 impl LoadPlan {
@@ -77,6 +79,7 @@ impl LoadPlan {
             slos: Vec::new(),
             confidence: 0.95,
             shards: 1,
+            log_tokens: false,
         }
     }
 

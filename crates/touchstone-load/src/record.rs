@@ -87,6 +87,32 @@ pub struct OpRecord {
     pub censored: bool,
 }
 
+/// What an event of an answer brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenKind {
+    /// Text or a part of a tool call.
+    Content,
+    /// Reasoning only.
+    Reasoning,
+    /// A part of the answer without content: a role, an empty delta, a finish reason.
+    Empty,
+    /// A report about the answer, such as usage.
+    Report,
+}
+
+/// One event of an answer as it goes to the recorder when all of them are asked for ([`crate::LoadPlan::log_tokens`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TokenEvent {
+    /// Number of the operation in the global schedule.
+    pub index: u64,
+    /// When it arrived, ns of CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// Tokens in it, where the server says so.
+    pub tokens: Option<u32>,
+    /// What it brought.
+    pub kind: TokenKind,
+}
+
 /// An operation in flight.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct InFlight {

@@ -46,6 +46,14 @@ pub enum SessionEvent {
         /// Whether the chunk is reasoning only.
         reasoning: bool,
     },
+    /// An event of the answer without content: a role, an empty or finishing delta, a usage report. Told only where every
+    /// event of the answer is logged; no metric uses it.
+    Silent {
+        /// Which operation.
+        op: OpToken,
+        /// Whether it is a part of the answer (has a choice) rather than a report about it.
+        part: bool,
+    },
     /// The operation ended well.
     Done {
         /// Which operation.

@@ -18,7 +18,7 @@ use touchstone_workload::schedule::{Schedule, ShardSchedule};
 use crate::aggregate::Aggregate;
 use crate::ledger::{Ledger, Receipt};
 use crate::plan::LoadPlan;
-use crate::record::{InFlight, OpRecord};
+use crate::record::{InFlight, OpRecord, TokenEvent, TokenKind};
 use crate::session::{Answer, Driver, Failure, Op, OpToken, SessionEvent};
 use crate::slo::OpLimits;
 
@@ -112,6 +112,7 @@ pub struct Shard {
     aggregate: Aggregate,
     ledger: Ledger,
     records: Vec<OpRecord>,
+    token_log: Vec<TokenEvent>,
     /// Before this instant no operation on a connection can break a limit.
     expiry_due: u64,
     stopped: bool,
@@ -176,6 +177,7 @@ impl Shard {
             active: 0,
             ledger: Ledger::default(),
             records: Vec::new(),
+            token_log: Vec::new(),
             expiry_due: 0,
             stopped: false,
         }
@@ -390,6 +392,7 @@ impl Shard {
                     content += 1;
                     self.content(op, tokens, reasoning, stamp_ns, content < contents);
                 }
+                SessionEvent::Silent { op, part } => self.silent(op, part, stamp_ns),
                 SessionEvent::Done { op, answer } => {
                     if self.done(op, answer, stamp_ns) {
                         ended.push(op);
@@ -459,6 +462,21 @@ impl Shard {
         if measured {
             self.aggregate.sums.content_events += 1;
             self.aggregate.sums.coalesced_events += u64::from(coalesced);
+        }
+        if self.plan.log_tokens {
+            let kind = if reasoning { TokenKind::Reasoning } else { TokenKind::Content };
+            self.token_log.push(TokenEvent { index: op.index, at_ns: stamp_ns, tokens, kind });
+        }
+    }
+
+    /// An event without content: a sign of life, and a line of the log.
+    fn silent(&mut self, token: OpToken, part: bool, stamp_ns: u64) {
+        let log = self.plan.log_tokens;
+        let Some(entry) = self.entry(token) else { return };
+        let Some(op) = entry.op else { return };
+        if log {
+            let kind = if part { TokenKind::Empty } else { TokenKind::Report };
+            self.token_log.push(TokenEvent { index: op.index, at_ns: stamp_ns, tokens: None, kind });
         }
     }
 
@@ -635,6 +653,18 @@ impl Shard {
     /// Records of operations that ended since the last call.
     pub fn take_records(&mut self) -> Vec<OpRecord> {
         std::mem::take(&mut self.records)
+    }
+
+    /// Events of answers since the last call; none unless the plan asks for them.
+    pub fn take_token_log(&mut self) -> Vec<TokenEvent> {
+        let capacity = self.token_log.len();
+        std::mem::replace(&mut self.token_log, Vec::with_capacity(capacity))
+    }
+
+    /// Number of events of answers that wait to be taken.
+    #[must_use]
+    pub fn token_log_len(&self) -> usize {
+        self.token_log.len()
     }
 
     /// Number of records that wait to be taken.

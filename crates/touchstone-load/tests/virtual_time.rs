@@ -624,3 +624,43 @@ fn a_run_given_up_before_its_window_says_what_failed_and_not_that_the_window_is_
     assert!(codes(&answered).contains(&FindingCode::NoMeasuredOperations), "{:?}", answered.findings);
     assert!(!codes(&answered).contains(&FindingCode::AllFailed), "{:?}", answered.findings);
 }
+
+#[test]
+fn the_log_of_tokens_has_every_event_once_and_no_metric_knows_of_it() {
+    let run = |log_tokens: bool| {
+        let mut plan = plan("closed:1", 1);
+        (plan.warm_up_ns, plan.requests, plan.log_tokens) = (0, Some(1), log_tokens);
+        let mut shard = Shard::new(Arc::new(plan.clone()), traits(Family::Inference), 0, 1_000);
+        shard.pull_due(1_000);
+        let op = shard.begin(1_000).unwrap().token;
+        shard.sent(op, 2_000);
+        let content = |tokens, reasoning| SessionEvent::Content { op, tokens, reasoning };
+        let silent = |part| SessionEvent::Silent { op, part };
+        let mut ended = Vec::new();
+        // Nobody tells of silent events unless they are logged; when they come, they count for nothing.
+        shard.receive(&mut vec![silent(true)], 3_000, &mut ended);
+        shard.receive(&mut vec![content(Some(1), true)], 4_000, &mut ended);
+        shard.receive(&mut vec![content(Some(3), false), silent(true), silent(false)], 6_000, &mut ended);
+        shard.receive(&mut vec![SessionEvent::Done { op, answer: Answer::default() }], 7_000, &mut ended);
+        let log: Vec<_> =
+            shard.take_token_log().iter().map(|e| (e.index, e.at_ns, e.tokens, e.kind)).collect();
+        assert_eq!(shard.token_log_len(), 0);
+        let (result, records) = shard.finish(8_000);
+        (log, summarise(&plan, traits(Family::Inference), &result, context()), records)
+    };
+    let (log, with, records) = run(true);
+    use touchstone_load::TokenKind::{Content, Empty, Reasoning, Report};
+    assert_eq!(
+        log,
+        [
+            (0, 3_000, None, Empty),
+            (0, 4_000, Some(1), Reasoning),
+            (0, 6_000, Some(3), Content),
+            (0, 6_000, None, Empty),
+            (0, 6_000, None, Report),
+        ]
+    );
+    let (log, without, same_records) = run(false);
+    assert!(log.is_empty());
+    assert_eq!((with.metrics, with.counts, records), (without.metrics, without.counts, same_records));
+}

@@ -5,7 +5,7 @@
 //! back as text and as a finding. Every format carries a version, and a newer one is refused with the reason.
 //!
 //! This crate computes no statistics beyond the plain quantiles of an incomplete run, renders nothing and judges
-//! nothing. It writes no Parquet: that is derived data and comes with the importers. It signs nothing: digests detect
+//! nothing. Tables for other tools are derived from the log ([`export`]). It signs nothing: digests detect
 //! a changed file, not a forger who changes the digests too.
 //!
 //! Main types: [`Recorder`], [`event_log::Reader`], [`RunStore`], [`DecisionStore`].
@@ -14,6 +14,7 @@ pub mod decision_store;
 pub mod digest;
 pub mod documents;
 pub mod event_log;
+pub mod export;
 mod files;
 pub mod id;
 pub mod recorder;
@@ -22,7 +23,7 @@ pub mod store;
 pub mod verify;
 
 pub use decision_store::{DecisionStore, EvidenceProblem, verify_evidence, verify_record};
-pub use event_log::{FailureEntry, Manifest, OpFlags, OpRow, Record};
+pub use event_log::{FailureEntry, Manifest, OpFlags, OpRow, Record, TokenKind, TokenRow};
 pub use files::FileError;
 pub use recorder::{RecordOutcome, RecordSender, Recorder, RecorderHandle};
 pub use recover::Recovery;

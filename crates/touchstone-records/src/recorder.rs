@@ -14,7 +14,7 @@ use touchstone_model::run::Window;
 use touchstone_model::{Finding, FindingCode, RunDocument};
 
 use crate::digest;
-use crate::event_log::{self, FailureEntry, Manifest, OpRow, WriteError, Writer};
+use crate::event_log::{self, FailureEntry, Manifest, OpRow, TokenRow, WriteError, Writer};
 use crate::files::{self, FileError, chain};
 use crate::store;
 
@@ -28,6 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 enum Message {
     Rows(Vec<OpRow>),
+    Tokens(Vec<TokenRow>),
     Failure(FailureEntry),
     Window(Box<Window>),
     Finding(Box<Finding>),
@@ -38,6 +39,7 @@ enum Message {
 struct Shared {
     dropped_rows: AtomicU64,
     dropped_notes: AtomicU64,
+    dropped_tokens: AtomicU64,
     written_rows: AtomicU64,
     /// The first thing that went wrong.
     error: Mutex<Option<String>>,
@@ -68,6 +70,16 @@ impl RecordSender {
         let sent = self.offer(Message::Rows(rows));
         if !sent {
             self.shared.dropped_rows.fetch_add(n, Ordering::Relaxed);
+        }
+        sent
+    }
+
+    /// Hands over events of answers; false when they were lost, which is counted.
+    pub fn tokens(&self, rows: Vec<TokenRow>) -> bool {
+        let n = rows.len() as u64;
+        let sent = self.offer(Message::Tokens(rows));
+        if !sent {
+            self.shared.dropped_tokens.fetch_add(n, Ordering::Relaxed);
         }
         sent
     }
@@ -122,6 +134,8 @@ pub struct RecordOutcome {
     pub dropped: u64,
     /// Windows, findings and failure entries that are missing from the log.
     pub dropped_notes: u64,
+    /// Events of answers that are missing from the log.
+    pub dropped_tokens: u64,
     /// Why the record is not complete, in one line; none when it is.
     pub error: Option<String>,
 }
@@ -216,16 +230,22 @@ impl RecorderHandle {
         let shared = &self.sender.shared;
         let dropped = shared.dropped_rows.load(Ordering::Acquire);
         let dropped_notes = shared.dropped_notes.load(Ordering::Acquire);
-        if dropped + dropped_notes > 0 && shared.error().is_none() {
+        let dropped_tokens = shared.dropped_tokens.load(Ordering::Acquire);
+        let lost = dropped + dropped_notes + dropped_tokens;
+        if lost > 0 && shared.error().is_none() {
+            let tokens = match dropped_tokens {
+                0 => String::new(),
+                _ => format!(", {dropped_tokens} events of answers"),
+            };
             document.findings.push(Finding::new(
                 FindingCode::EventsDropped,
-                format!("the recorder lost {dropped} operations and {dropped_notes} other events"),
+                format!("the recorder lost {dropped} operations{tokens} and {dropped_notes} other events"),
                 "the figures of the run are complete, its event log is not; store runs on a faster disk",
             ));
         }
         document.fingerprint =
             self.fingerprint.clone().filter(|_| self.dir.join(store::FINGERPRINT).exists());
-        document.generator.events_dropped = document.generator.events_dropped.max(dropped + dropped_notes);
+        document.generator.events_dropped = document.generator.events_dropped.max(lost);
         if let Some(why) = shared.error() {
             document.findings.push(failed(&why));
         }
@@ -236,7 +256,7 @@ impl RecorderHandle {
             }
             shared.fail(why);
         }
-        RecordOutcome { document, dropped, dropped_notes, error: shared.error() }
+        RecordOutcome { document, dropped, dropped_notes, dropped_tokens, error: shared.error() }
     }
 
     /// Tells the thread to finish and waits for it, within [`PATIENCE`].
@@ -312,7 +332,8 @@ fn record(writer: Writer, messages: &Receiver<Message>, shared: &Shared) {
     }
     if let Some(log) = writer {
         let unwritten = taken_rows - log.written_rows();
-        match log.finish(shared.dropped_rows.load(Ordering::Acquire)) {
+        let dropped_tokens = shared.dropped_tokens.load(Ordering::Acquire);
+        match log.finish(shared.dropped_rows.load(Ordering::Acquire), dropped_tokens) {
             Ok(end) => shared.written_rows.store(end.operations, Ordering::Release),
             Err(error) => {
                 shared.dropped_rows.fetch_add(unwritten, Ordering::Relaxed);
@@ -325,6 +346,7 @@ fn record(writer: Writer, messages: &Receiver<Message>, shared: &Shared) {
 fn append(log: &mut Writer, message: &Message, now_ns: u64) -> Result<(), WriteError> {
     match message {
         Message::Rows(rows) => log.operations(rows, now_ns),
+        Message::Tokens(rows) => log.tokens(rows, now_ns),
         Message::Failure(entry) => log.failure(entry, now_ns),
         Message::Window(window) => log.window(window, now_ns),
         Message::Finding(finding) => log.finding(finding, now_ns),
@@ -335,6 +357,7 @@ fn append(log: &mut Writer, message: &Message, now_ns: u64) -> Result<(), WriteE
 fn lose(message: &Message, shared: &Shared) {
     match message {
         Message::Rows(rows) => shared.dropped_rows.fetch_add(rows.len() as u64, Ordering::Relaxed),
+        Message::Tokens(rows) => shared.dropped_tokens.fetch_add(rows.len() as u64, Ordering::Relaxed),
         _ => shared.dropped_notes.fetch_add(1, Ordering::Relaxed),
     };
 }

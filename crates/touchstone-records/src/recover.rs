@@ -61,6 +61,8 @@ pub struct Recovery {
     pub failures: BTreeMap<u16, RecoveredFailure>,
     /// Quantiles by metric: the leading one, `e2e` and `scheduling_error`.
     pub metrics: BTreeMap<MetricId, RecoveredQuantiles>,
+    /// Events of answers in the log.
+    pub token_events: u64,
     /// The course of the run.
     pub windows: Vec<Window>,
     /// Findings that were raised during the run.
@@ -91,6 +93,7 @@ impl Recovery {
             seconds: None,
             failures: BTreeMap::new(),
             metrics: BTreeMap::new(),
+            token_events: 0,
             windows: Vec::new(),
             findings: Vec::new(),
             end: None,
@@ -108,6 +111,7 @@ impl Recovery {
                         totals.add(row, leading);
                     }
                 }
+                Ok(Some(Record::Tokens(rows))) => recovery.token_events += rows.len() as u64,
                 Ok(Some(Record::Failure(entry))) => {
                     let empty = RecoveredFailure { entry: None, count: 0, measured: 0 };
                     let index = entry.index;

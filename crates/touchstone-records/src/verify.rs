@@ -116,7 +116,15 @@ struct Rows {
     all: u64,
     measured: u64,
     measured_failed: u64,
+    token_events: u64,
     end: Option<End>,
+}
+
+impl Rows {
+    /// Events of answers that the last frame speaks of.
+    fn said_tokens(&self) -> u64 {
+        self.end.as_ref().and_then(|end| end.token_events).unwrap_or(0)
+    }
 }
 
 fn frames(dir: &Path) -> (CheckOutcome, Option<Rows>) {
@@ -129,6 +137,11 @@ fn frames(dir: &Path) -> (CheckOutcome, Option<Rows>) {
             let said = rows.end.as_ref().map(|e| (e.operations, e.measured, e.measured_failed));
             let outcome = match said {
                 None => CheckOutcome::Failed("the log has no last frame".to_owned()),
+                Some(_) if rows.said_tokens() != rows.token_events => CheckOutcome::Failed(format!(
+                    "the log holds {} events of answers, its last frame says {}",
+                    rows.token_events,
+                    rows.said_tokens()
+                )),
                 Some(said) if said == (rows.all, rows.measured, rows.measured_failed) => {
                     CheckOutcome::Ok(format!("{} operations", rows.all))
                 }
@@ -158,6 +171,7 @@ fn read_rows(path: &Path) -> Result<(Rows, Tail), LogError> {
                     rows.measured_failed += u64::from(row.flags.contains(OpFlags::FAILED));
                 }
             }
+            Record::Tokens(batch) => rows.token_events += batch.len() as u64,
             Record::End(end) => rows.end = Some(end),
             _ => {}
         }

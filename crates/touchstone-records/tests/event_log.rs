@@ -10,7 +10,7 @@ use touchstone_model::{Finding, FindingCode, Level, MetricId, Origin, Phase};
 use touchstone_records::event_log::{
     End, FLUSH_NS, LogError, MAX_BATCH, MAX_PAYLOAD, Reader, Record, Tail, WriteError, Writer,
 };
-use touchstone_records::{FailureEntry, Manifest, OpFlags, OpRow};
+use touchstone_records::{FailureEntry, Manifest, OpFlags, OpRow, TokenKind, TokenRow};
 
 fn manifest() -> Manifest {
     Manifest {
@@ -56,6 +56,13 @@ fn failure() -> FailureEntry {
     }
 }
 
+fn tokens() -> Vec<TokenRow> {
+    vec![
+        TokenRow { index: 1, at_ns: 1_100, tokens: Some(2), kind: TokenKind::Content },
+        TokenRow { index: 1, at_ns: 1_200, tokens: None, kind: TokenKind::Report },
+    ]
+}
+
 /// A log with every kind of frame: its bytes, and how many rows are in which frame.
 fn whole_log() -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
@@ -66,8 +73,9 @@ fn whole_log() -> Vec<u8> {
         writer.operations(&rows(10 * i, 10), 0).unwrap();
         writer.window(&Window { sent: i, ..Window::default() }, 0).unwrap();
     }
+    writer.tokens(&tokens(), 0).unwrap();
     writer.finding(&Finding::new(FindingCode::Simulated, "simulated", "none"), 0).unwrap();
-    writer.finish(2).unwrap();
+    writer.finish(2, 0).unwrap();
     std::fs::read(&path).unwrap()
 }
 
@@ -88,16 +96,24 @@ fn read(bytes: &[u8]) -> Result<(Vec<Record>, usize, Tail), LogError> {
 #[test]
 fn every_kind_of_frame_comes_back_in_order() {
     let (records, senseless, tail) = read(&whole_log()).unwrap();
-    assert_eq!((records.len(), senseless, tail), (14, 0, Tail::Clean));
+    assert_eq!((records.len(), senseless, tail), (15, 0, Tail::Clean));
     assert_eq!(records[0], Record::Start(Box::new(manifest())));
     assert_eq!(records[1], Record::Failure(failure()));
     assert_eq!(records[2], Record::Operations(rows(0, 10)));
     assert!(matches!(&records[3], Record::Window(window) if window.sent == 0));
     assert_eq!(records[10], Record::Operations(rows(40, 10)));
-    assert!(matches!(&records[12], Record::Finding(finding) if finding.code == FindingCode::Simulated));
+    assert_eq!(records[12], Record::Tokens(tokens()));
+    assert!(matches!(&records[13], Record::Finding(finding) if finding.code == FindingCode::Simulated));
     assert_eq!(
-        records[13],
-        Record::End(End { operations: 50, measured: 50, measured_failed: 17, dropped: 2 })
+        records[14],
+        Record::End(End {
+            operations: 50,
+            measured: 50,
+            measured_failed: 17,
+            dropped: 2,
+            token_events: Some(2),
+            token_events_dropped: Some(0)
+        })
     );
 }
 
@@ -131,7 +147,7 @@ fn a_newer_version_is_refused_and_a_newer_kind_is_skipped() {
     let mut log = whole_log();
     log[6] = 2;
     let error = read(&log).unwrap_err().to_string();
-    assert_eq!(error, "log is an event log of version 2.0; this version reads up to 1.x");
+    assert_eq!(error, "log is an event log of version 2.1; this version reads up to 1.x");
     log[6] = 1;
     log[5] = 9;
     assert!(read(&log).is_ok(), "a newer minor version is read");
@@ -194,7 +210,7 @@ fn frames_wait_for_the_clock_or_for_a_full_buffer() {
     writer.operations(&rows(0, 100_000), 0).unwrap();
     assert!(writer.written_rows() > 0 && writer.written_rows() <= 100_020);
     assert!(writer.written_rows() + (256 << 10) > 100_020, "what waits is bounded");
-    assert_eq!(writer.finish(0).unwrap().operations, 100_020);
+    assert_eq!(writer.finish(0, 0).unwrap().operations, 100_020);
     let (records, ..) = read(&std::fs::read(&path).unwrap()).unwrap();
     let lengths: Vec<usize> = records
         .iter()
@@ -215,7 +231,7 @@ fn a_payload_that_is_too_large_is_refused_and_the_log_goes_on() {
     let huge = FailureEntry { message: "x".repeat(MAX_PAYLOAD), ..failure() };
     assert!(matches!(writer.failure(&huge, 0), Err(WriteError::Payload { kind: "failure", .. })));
     writer.failure(&failure(), 0).unwrap();
-    writer.finish(0).unwrap();
+    writer.finish(0, 0).unwrap();
     let (records, _, tail) = read(&std::fs::read(&path).unwrap()).unwrap();
     assert_eq!((records.len(), tail), (3, Tail::Clean));
     assert!(

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 
 use touchstone_load::shard::{Recent, Tally};
-use touchstone_load::{Failure, OpRecord};
+use touchstone_load::{Failure, OpRecord, TokenEvent};
 
 /// Something a consumer may want to know while the load runs.
 #[derive(Debug, Clone)]
@@ -23,6 +23,13 @@ pub enum RunEvent {
         shard: u32,
         /// Their records, in the order in which they ended.
         records: Vec<OpRecord>,
+    },
+    /// Events of answers, when the plan asks for them.
+    Tokens {
+        /// The shard.
+        shard: u32,
+        /// In the order in which they arrived.
+        events: Vec<TokenEvent>,
     },
     /// A kind of failure was seen for the first time in a shard; `number` is what records carry, plus one.
     FirstFailure {
@@ -124,6 +131,7 @@ impl Outlet {
             Err(TrySendError::Full(event)) => {
                 self.dropped += match event {
                     RunEvent::Operations { records, .. } => records.len() as u64,
+                    RunEvent::Tokens { events, .. } => events.len() as u64,
                     _ => 1,
                 };
             }

@@ -198,7 +198,7 @@ impl Worker {
             if now >= next_tick {
                 next_tick = now + TICK_NS;
                 self.tick(shard, now);
-            } else if shard.record_count() >= RECORD_BATCH {
+            } else if shard.record_count() >= RECORD_BATCH || shard.token_log_len() >= RECORD_BATCH {
                 self.hand_over_records(shard);
             }
             if shard.is_over(now) || self.control.aborted() {
@@ -270,6 +270,10 @@ impl Worker {
             self.outlet.send(event);
         }
         self.failures_told = shard.failures().len();
+        if shard.token_log_len() > 0 {
+            let events = shard.take_token_log();
+            self.outlet.send(RunEvent::Tokens { shard: self.setup.shard, events });
+        }
         let records = shard.take_records();
         if !records.is_empty() {
             self.outlet.send(RunEvent::Operations { shard: self.setup.shard, records });

@@ -7,6 +7,7 @@ mod class;
 mod compare;
 mod init;
 mod raw;
+mod runs;
 mod search;
 mod series;
 #[cfg(test)]
@@ -23,6 +24,7 @@ pub(crate) use bench::{BenchArgs, BenchWorkload, EngineArgs};
 pub(crate) use class::ClassArgs;
 pub(crate) use compare::{CompareArgs, RerunArgs};
 pub(crate) use init::{DEMANDED, DemandAnswer, InitArgs, demand};
+pub(crate) use runs::{RunsAction, RunsArgs};
 pub(crate) use search::SearchArgs;
 pub(crate) use values::{Answer, Sink, answer, horizon, limit_quantity, percent, seconds};
 
@@ -32,7 +34,7 @@ pub(crate) mod parse_value {
 }
 
 use crate::failure::Failure;
-use raw::{Cli, LangName, Raw, RunsRaw};
+use raw::{Cli, LangName, Raw};
 
 /// The folder of what is kept (`--out`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -186,28 +188,6 @@ pub(crate) struct ExplainArgs {
     pub(crate) out: Folder,
 }
 
-/// `runs list|show|verify`.
-#[derive(Debug)]
-pub(crate) struct RunsArgs {
-    /// What to do.
-    pub(crate) action: RunsAction,
-    /// Print one JSON document.
-    pub(crate) json: bool,
-    /// The folder of what is kept.
-    pub(crate) out: Folder,
-}
-
-/// What `runs` does; ids are as typed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum RunsAction {
-    /// List all.
-    List,
-    /// Show one.
-    Show(String),
-    /// Check one.
-    Verify(String),
-}
-
 /// `doctor`.
 #[derive(Debug)]
 pub(crate) struct DoctorArgs {
@@ -313,14 +293,7 @@ fn command(raw: Raw, out: Folder) -> Result<Command, Failure> {
         Raw::Rerun(run) => Command::Rerun(RerunArgs::from_flags(run, out)),
         Raw::Search(flags) => Command::Search(Box::new(SearchArgs::from_flags(*flags, out)?)),
         Raw::Engine(flags) => Command::Engine(EngineArgs::from_flags(*flags)?),
-        Raw::Runs(flags) => {
-            let (action, json) = match flags.action {
-                RunsRaw::List(flags) => (RunsAction::List, flags.json),
-                RunsRaw::Show(run) => (RunsAction::Show(run.id), run.json),
-                RunsRaw::Verify(run) => (RunsAction::Verify(run.id), run.json),
-            };
-            Command::Runs(RunsArgs { action, json, out })
-        }
+        Raw::Runs(flags) => Command::Runs(RunsArgs::from_flags(*flags, out)),
         Raw::Doctor(flags) => Command::Doctor(DoctorArgs { json: flags.json }),
         Raw::Completions { shell } => Command::Completions(CompletionsArgs { shell }),
         Raw::Man => Command::Man,

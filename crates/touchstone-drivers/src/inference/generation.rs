@@ -62,6 +62,8 @@ pub struct GenerationOptions {
     pub continuous_usage: bool,
     /// Sends llama.cpp's `cache_prompt` with this value; not sent when none.
     pub cache_prompt: Option<bool>,
+    /// Whether events without content are told too ([`touchstone_load::SessionEvent::Silent`]), for the event log.
+    pub tell_silent: bool,
 }
 
 impl GenerationOptions {
@@ -83,6 +85,7 @@ impl GenerationOptions {
             ignore_eos: true,
             continuous_usage: true,
             cache_prompt: None,
+            tell_silent: false,
         }
     }
 }

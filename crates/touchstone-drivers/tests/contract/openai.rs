@@ -591,3 +591,17 @@ fn endless_bodies_after_the_end_are_not_waited_for() {
     let events = feed(&mut *session, [more.as_bytes(), more.as_bytes(), more.as_bytes()], false);
     assert_eq!(events.iter().map(short).collect::<Vec<_>>(), ["broken target stream body-after-end"]);
 }
+
+#[test]
+fn events_without_content_are_told_only_to_who_wants_all_of_them() {
+    let telling = || {
+        let mut options = GenerationOptions::new(Dialect::Chat, "127.0.0.1:8000", "tiny");
+        options.tell_silent = true;
+        started(Generation::new(options).unwrap().session(0, 0))
+    };
+    let role = delta(r#"{"role":"assistant","content":""}"#);
+    let whole = stream(&[role.as_str(), &content("a"), &content("b"), &finish(), &usage_chunk(7, 2), DONE]);
+    let all = ["0 head", "0 empty", "0 content", "0 content", "0 empty", "0 report", "0 done out=2 in=7"];
+    check_every_cut("all of them", &telling, whole.as_bytes(), false, &all);
+    check("content alone", &whole, &["0 head", "0 content", "0 content", "0 done out=2 in=7"]);
+}

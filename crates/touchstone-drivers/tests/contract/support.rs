@@ -17,6 +17,9 @@ pub(crate) fn short(event: &SessionEvent) -> String {
             let tokens = tokens.map_or_else(String::new, |tokens| format!(" {tokens}"));
             format!("{} {}{tokens}", number(op), if *reasoning { "reasoning" } else { "content" })
         }
+        SessionEvent::Silent { op, part } => {
+            format!("{} {}", number(op), if *part { "empty" } else { "report" })
+        }
         SessionEvent::Done { op, answer } => {
             let mut text = format!("{} done", number(op));
             let tokens = [("out", answer.output_tokens), ("in", answer.input_tokens)];

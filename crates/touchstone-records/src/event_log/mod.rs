@@ -1,7 +1,7 @@
 //! The event log of a run: append-only frames, readable after `kill -9`.
 //!
 //! The file begins with the magic `TSLOG` and a version (u16 LE, major x 256 + minor). Frames follow: payload length
-//! (u32 LE), CRC-32 (u32 LE, over length, kind and payload), kind (u8), payload. All payloads but operations are JSON. A
+//! (u32 LE), CRC-32 (u32 LE, over length, kind and payload), kind (u8), payload. All payloads but operations and tokens are JSON. A
 //! crash can only cut the last frames; the reader reports how many bytes are torn and gives everything before them.
 //! Kinds that a reader does not know are skipped, so a new kind is a new minor version; a newer major version is
 //! refused.
@@ -10,6 +10,7 @@
 
 mod reader;
 mod row;
+mod token;
 mod writer;
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,7 @@ use touchstone_model::{Finding, Level, MetricId, Origin, Phase};
 
 pub use reader::{LogError, Reader, Tail};
 pub use row::{MAX_BATCH, OpFlags, OpRow};
+pub use token::{TokenKind, TokenRow};
 pub use writer::{FLUSH_NS, WriteError, Writer};
 
 /// The first bytes of every log.
@@ -25,7 +27,7 @@ pub const MAGIC: &[u8; 5] = b"TSLOG";
 /// Versions with a greater major part are refused.
 pub const MAJOR: u8 = 1;
 /// Versions with a greater minor part may hold frames that this reader skips.
-pub const MINOR: u8 = 0;
+pub const MINOR: u8 = 1;
 /// The name of the log in a run's folder.
 pub const FILE: &str = "events.tslog";
 /// Greatest payload of a frame, bytes; bounds the memory of the reader.
@@ -45,11 +47,14 @@ enum Kind {
     Window = 4,
     Finding = 5,
     End = 6,
+    /// Since version 1.1.
+    Tokens = 7,
 }
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Self> {
-        [Kind::Start, Kind::Operations, Kind::Failure, Kind::Window, Kind::Finding, Kind::End]
+        use Kind::{End, Failure, Finding, Operations, Start, Tokens, Window};
+        [Start, Operations, Failure, Window, Finding, End, Tokens]
             .into_iter()
             .find(|kind| *kind as u8 == byte)
     }
@@ -62,6 +67,7 @@ impl Kind {
             Kind::Window => "window",
             Kind::Finding => "finding",
             Kind::End => "end",
+            Kind::Tokens => "tokens",
         }
     }
 }
@@ -128,6 +134,12 @@ pub struct End {
     pub measured_failed: u64,
     /// Rows that the recorder was too slow for; they are not in the log.
     pub dropped: u64,
+    /// Events of answers in the log; none where they were not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_events: Option<u64>,
+    /// Events of answers that the recorder was too slow for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_events_dropped: Option<u64>,
 }
 
 /// A frame as the reader gives it.
@@ -137,6 +149,8 @@ pub enum Record {
     Start(Box<Manifest>),
     /// A batch of operations, at most [`MAX_BATCH`], in the order in which they ended.
     Operations(Vec<OpRow>),
+    /// Events of answers, at most [`MAX_BATCH`], in the order in which a shard saw them; only where they were asked for.
+    Tokens(Vec<TokenRow>),
     /// A kind of failure, before the first row that refers to it (unless it was dropped).
     Failure(FailureEntry),
     /// A window in the course of the run.

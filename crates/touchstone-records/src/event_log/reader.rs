@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
-use super::{FRAME, HEADER, Kind, MAGIC, MAJOR, MAX_PAYLOAD, Record, checksum, row};
+use super::{FRAME, HEADER, Kind, MAGIC, MAJOR, MAX_PAYLOAD, Record, checksum, row, token};
 
 /// A log that cannot be read, or a frame of it.
 #[derive(Debug, thiserror::Error)]
@@ -210,6 +210,9 @@ impl<R: Read> Reader<R> {
             Kind::Operations => row::decode(&self.payload)
                 .map(Record::Operations)
                 .ok_or_else(|| self.senseless(kind, offset, "malformed rows".to_owned())),
+            Kind::Tokens => token::decode(&self.payload)
+                .map(Record::Tokens)
+                .ok_or_else(|| self.senseless(kind, offset, "malformed events".to_owned())),
             Kind::Failure => self.json(kind, offset).map(Record::Failure),
             Kind::Window => self.json(kind, offset).map(Record::Window),
             Kind::Finding => self.json(kind, offset).map(Record::Finding),

@@ -138,7 +138,7 @@ impl OpRow {
     }
 }
 
-fn put(out: &mut Vec<u8>, mut value: u64) {
+pub(super) fn put(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -147,12 +147,12 @@ fn put(out: &mut Vec<u8>, mut value: u64) {
 }
 
 /// The difference of any two u64 as a number that is small when they are close, in either direction.
-fn put_difference(out: &mut Vec<u8>, value: u64, base: u64) {
+pub(super) fn put_difference(out: &mut Vec<u8>, value: u64, base: u64) {
     let difference = value.wrapping_sub(base) as i64;
     put(out, ((difference << 1) ^ (difference >> 63)) as u64);
 }
 
-fn take(input: &mut &[u8]) -> Option<u64> {
+pub(super) fn take(input: &mut &[u8]) -> Option<u64> {
     let mut value = 0u64;
     for shift in (0..64).step_by(7) {
         let (&byte, rest) = input.split_first()?;
@@ -168,7 +168,7 @@ fn take(input: &mut &[u8]) -> Option<u64> {
     None
 }
 
-fn take_difference(input: &mut &[u8], base: u64) -> Option<u64> {
+pub(super) fn take_difference(input: &mut &[u8], base: u64) -> Option<u64> {
     let coded = take(input)?;
     let difference = (coded >> 1) as i64 ^ -((coded & 1) as i64);
     Some(base.wrapping_add(difference as u64))

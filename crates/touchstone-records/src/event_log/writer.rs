@@ -10,7 +10,7 @@ use touchstone_model::run::Window;
 
 use super::{
     End, FRAME, FailureEntry, Kind, MAGIC, MAJOR, MAX_BATCH, MAX_PAYLOAD, MINOR, Manifest, OpFlags, OpRow,
-    checksum, row,
+    TokenRow, checksum, row, token,
 };
 
 /// A frame waits at most this long for its write, ns, when [`Writer::tick`] is called often enough.
@@ -110,6 +110,22 @@ impl Writer {
         Ok(())
     }
 
+    /// Appends events of answers, in as many frames as needed.
+    ///
+    /// # Errors
+    /// A write failed; the events are lost.
+    pub fn tokens(&mut self, rows: &[TokenRow], now_ns: u64) -> Result<(), WriteError> {
+        for batch in rows.chunks(MAX_BATCH) {
+            self.open()?;
+            let start = self.begin();
+            token::encode(batch, &mut self.buffer);
+            self.complete(start, Kind::Tokens, now_ns)?;
+            *self.end.token_events.get_or_insert(0) += batch.len() as u64;
+            self.flush_when_full()?;
+        }
+        Ok(())
+    }
+
     /// Appends an entry of the failure table.
     ///
     /// # Errors
@@ -167,12 +183,14 @@ impl Writer {
         self.written_rows
     }
 
-    /// Writes the last frame with the number of `dropped` rows, and syncs the data to the device.
+    /// Writes the last frame with the number of `dropped` rows and events of answers, and syncs the data to the device.
     ///
     /// # Errors
     /// A write or the sync failed.
-    pub fn finish(mut self, dropped: u64) -> Result<End, WriteError> {
+    pub fn finish(mut self, dropped: u64, token_events_dropped: u64) -> Result<End, WriteError> {
         self.end.dropped = dropped;
+        self.end.token_events_dropped =
+            (self.end.token_events.is_some() || token_events_dropped > 0).then_some(token_events_dropped);
         let end = self.end.clone();
         self.json(Kind::End, &end, 0)?;
         self.flush()?;

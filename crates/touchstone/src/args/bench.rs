@@ -130,6 +130,10 @@ pub(crate) struct BenchArgs {
     pub(crate) html: Option<PathBuf>,
     /// Whether the run is recorded in the store.
     pub(crate) record: bool,
+    /// Whether every event of every answer is logged.
+    pub(crate) log_tokens: bool,
+    /// Whether tables are written beside the record.
+    pub(crate) parquet: bool,
     /// Whether the loopback ceiling is measured before the run.
     pub(crate) ceiling: bool,
     /// What is looked at inside the target.
@@ -259,6 +263,8 @@ impl BenchArgs {
             json: flags.json,
             html: flags.html,
             record: !flags.no_record,
+            log_tokens: flags.log_tokens,
+            parquet: flags.parquet,
             ceiling: !flags.no_ceiling,
             inside,
             classes: flags.class,
@@ -281,6 +287,7 @@ impl BenchArgs {
             slos: self.slos.clone(),
             confidence: self.confidence,
             shards,
+            log_tokens: self.log_tokens,
             ..LoadPlan::new(self.arrival, seed)
         }
     }
@@ -361,6 +368,7 @@ fn refuse_foreign_flags(flags: &BenchFlags, target: &Target) -> Result<(), Failu
         ("--tokenizer", Inference, flags.tokenizer.is_some()),
         ("--cache", Inference, flags.cache.is_some()),
         ("--no-stream", Inference, flags.no_stream),
+        ("--log-tokens", Inference, flags.log_tokens),
         ("--header", Inference, !flags.header.is_empty()),
         ("--read-ratio", Cache, flags.read_ratio.is_some()),
         ("--keys", Cache, flags.keys.is_some()),

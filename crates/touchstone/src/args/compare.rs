@@ -103,7 +103,7 @@ pub(crate) struct Replayable {
 }
 
 /// Flags about where output goes and about series: they are not part of what a run is.
-const ASIDE: [&str; 16] = [
+const ASIDE: [&str; 17] = [
     "--json",
     "--html",
     "--junit",
@@ -120,9 +120,10 @@ const ASIDE: [&str; 16] = [
     "--launch-timeout",
     "--seed",
     "--no-record",
+    "--parquet",
 ];
 /// Those among them that take no value.
-const BARE: [&str; 4] = ["--quiet", "-q", "--no-color", "--no-record"];
+const BARE: [&str; 5] = ["--quiet", "-q", "--no-color", "--no-record", "--parquet"];
 
 /// Splits the words of a `bench` into what can be repeated and what cannot. A header may hold a secret, and so may an address
 /// with a user in it: neither is kept.

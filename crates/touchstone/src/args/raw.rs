@@ -89,8 +89,8 @@ pub(super) enum Raw {
     Search(Box<super::search::SearchFlags>),
     /// Run the embedded engine: a simulated server behind the OpenAI protocol
     Engine(Box<EngineFlags>),
-    /// List, show and verify recorded runs
-    Runs(RunsFlags),
+    /// List, show, verify and export recorded runs
+    Runs(Box<super::runs::RunsFlags>),
     /// Say how well this machine can measure, and what to change
     Doctor(JsonOnly),
     /// Print a completion script for a shell
@@ -182,22 +182,6 @@ pub(super) struct ExplainFlags {
     /// Print one JSON document instead of text
     #[arg(long)]
     pub(super) json: bool,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct RunsFlags {
-    #[command(subcommand)]
-    pub(super) action: RunsRaw,
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum RunsRaw {
-    /// List the recorded runs, newest first
-    List(JsonOnly),
-    /// Show a run
-    Show(RunId),
-    /// Check a run's files against their digests
-    Verify(RunId),
 }
 
 #[derive(Debug, Args)]
@@ -460,6 +444,12 @@ pub(super) struct BenchFlags {
     /// Keep no record of the run
     #[arg(long, help_heading = OUTPUT)]
     pub(super) no_record: bool,
+    /// Log every event of every answer, for `runs export --table tokens` and `runs show --compat`
+    #[arg(long, conflicts_with = "no_record", help_heading = OUTPUT)]
+    pub(super) log_tokens: bool,
+    /// Also write the operations (and logged events) as Parquet beside the recorded run
+    #[arg(long, conflicts_with = "no_record", help_heading = OUTPUT)]
+    pub(super) parquet: bool,
     /// Skip measuring what this machine could send at most (2s before the run)
     #[arg(long, help_heading = OUTPUT)]
     pub(super) no_ceiling: bool,

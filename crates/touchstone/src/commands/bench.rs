@@ -86,6 +86,9 @@ fn show(args: &BenchArgs, benched: &Benched, ui: &Ui) -> anyhow::Result<()> {
         ui.note(&format!("report: {}", page.display()));
     }
     if let Some(dir) = &benched.dir {
+        if args.parquet {
+            super::runs::write_tables(dir, &document.run, args.log_tokens, ui);
+        }
         if is_recorded(benched) {
             ui.note(&format!("recorded: {}", dir.display()));
         } else {

@@ -15,6 +15,8 @@ use touchstone_model::{
     SweepDocument,
 };
 
+use touchstone_records::export::Table;
+
 use crate::args::{GenerateArgs, definition};
 use crate::exit::ExitCode;
 use crate::failure::Failure;
@@ -77,6 +79,7 @@ fn files() -> anyhow::Result<BTreeMap<&'static str, String>> {
         ("docs/reference/exit-codes.md", document(exit_codes)?),
         ("docs/reference/capabilities.md", document(capabilities)?),
         ("docs/reference/cli.md", document(cli)?),
+        ("docs/reference/tables.md", document(tables)?),
     ]))
 }
 
@@ -111,6 +114,27 @@ fn document(write: fn(&mut String) -> fmt::Result) -> anyhow::Result<String> {
 /// A cell of a table: a bar would end it.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
+}
+
+fn tables(out: &mut String) -> fmt::Result {
+    writeln!(out, "# Tables of a run\n")?;
+    writeln!(
+        out,
+        "`touchstone runs export` writes them as CSV, JSON, JSON lines or Parquet. Every value comes from the run's event log. A column \
+         never changes its name or meaning; new ones come at the end. What was not measured is null (an empty field in CSV), never 0. \
+         Instants are ns of CLOCK_MONOTONIC on the generator's host."
+    )?;
+    for (name, table) in [("Operations", Table::Operations), ("Events of answers", Table::Tokens)] {
+        writeln!(
+            out,
+            "\n## {name} (`{}`)\n\n| column | type | meaning |\n| --- | --- | --- |",
+            table.format()
+        )?;
+        for column in table.columns() {
+            writeln!(out, "| `{}` | {} | {} |", column.name, column.kind.as_str(), cell(column.meaning))?;
+        }
+    }
+    Ok(())
 }
 
 fn metrics(out: &mut String) -> fmt::Result {

@@ -1,23 +1,31 @@
 //! `touchstone runs`: what was recorded, complete or not.
 
-use touchstone_records::event_log::Tail;
+mod export;
+
+use std::path::Path;
+
+use touchstone_records::event_log::{self, Tail};
+use touchstone_records::export::{OPERATIONS_FILE, TOKENS_FILE, Table, TableFormat, export_to_file};
 use touchstone_records::recover::Recovery;
 use touchstone_records::{CheckOutcome, RunEntry, RunState, RunStore, StoreError};
 use touchstone_report::terminal;
-use touchstone_report::text::{Align, Table};
+use touchstone_report::text::{Align, Table as TextTable};
 
 use crate::args::{RunsAction, RunsArgs};
 use crate::exit::ExitCode;
 use crate::failure::Failure;
 use crate::ui::Ui;
 
-/// Lists, shows or verifies.
+/// Does what was asked for.
 pub(crate) fn run(args: &RunsArgs, ui: &Ui) -> anyhow::Result<ExitCode> {
     let store = RunStore::new(&args.out.store());
     match &args.action {
         RunsAction::List => list(&store, args.json, ui),
         RunsAction::Show(id) => show(&store, id, args.json, ui),
         RunsAction::Verify(id) => verify(&store, id, args.json, ui),
+        RunsAction::Export { id, table, format, to, stdout } => {
+            export::run(&store, id, (*table, *format), (to.as_deref(), *stdout), ui)
+        }
     }
     .map_err(|error| match error.downcast::<StoreError>() {
         Ok(error) => explained(error),
@@ -88,7 +96,7 @@ fn list(store: &RunStore, json: bool, ui: &Ui) -> anyhow::Result<ExitCode> {
         ui.note("no run is recorded here; `touchstone bench` makes one");
         return Ok(ExitCode::Done);
     }
-    let mut table = Table::new(&[
+    let mut table = TextTable::new(&[
         ("run", Align::Left),
         ("started", Align::Left),
         ("state", Align::Left),
@@ -222,4 +230,26 @@ fn verify(store: &RunStore, id: &str, json: bool, ui: &Ui) -> anyhow::Result<Exi
         ui.data(&lines.concat())?;
     }
     Ok(if report.is_ok() { ExitCode::Done } else { ExitCode::BrokenEvidence })
+}
+
+/// Writes the tables of a run beside it. A table is derived and can be made again, so a failure is told and no more.
+pub(super) fn write_tables(dir: &Path, run: &str, tokens: bool, ui: &Ui) {
+    let log = dir.join(event_log::FILE);
+    let mut tables = vec![(Table::Operations, OPERATIONS_FILE)];
+    if tokens {
+        tables.push((Table::Tokens, TOKENS_FILE));
+    }
+    for (table, name) in tables {
+        let to = dir.join(name);
+        match export_to_file(&log, table, TableFormat::Parquet, &to) {
+            Ok(exported) => {
+                ui.note(&format!("{} rows: {}", exported.rows, to.display()));
+                export::tell(run, table, &exported, ui);
+            }
+            Err(error) => {
+                ui.warning(&format!("{} cannot be written: {error}", to.display()));
+                ui.hint(&format!("`touchstone runs export {run} --format parquet` makes it again"));
+            }
+        }
+    }
 }

@@ -8,6 +8,7 @@
 
 mod campaign;
 mod endings;
+mod exports;
 mod faults;
 mod harness;
 mod inside;

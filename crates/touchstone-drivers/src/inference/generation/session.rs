@@ -479,7 +479,11 @@ fn take_event(
             stream_failure("error-in-stream", decode::ServerError { message, status: None }, shared)
         }
         Ok(seen) => {
+            let told = events.len();
             take_decoded(progress, op, &seen, events);
+            if shared.options.tell_silent && events.len() == told {
+                events.push(SessionEvent::Silent { op, part: !seen.report });
+            }
             template.learn(data, &seen);
             if seen.end {
                 events.push(done(progress, op));

@@ -24,6 +24,8 @@ pub(crate) struct Decoded {
     pub(crate) tool: bool,
     /// It has a finish reason.
     pub(crate) finish: bool,
+    /// It reports about the answer and is no part of it, as a usage report is.
+    pub(crate) report: bool,
     /// It is of this dialect, whether it has content or not.
     pub(crate) recognised: bool,
     /// It is the last one of the answer.
@@ -82,6 +84,7 @@ pub(crate) fn decode(data: &[u8]) -> Result<Decoded, serde_json::Error> {
         reasoning: choices.reasoning,
         tool: choices.tool,
         finish: choices.finish,
+        report: !choices.any,
         recognised: choices.present,
         completion_tokens: usage.completion_tokens.and_then(|count| count.0),
         event_tokens: choices.token_ids,
@@ -224,6 +227,7 @@ struct Delta {
 #[derive(Default)]
 struct Choices {
     present: bool,
+    any: bool,
     text: bool,
     reasoning: bool,
     tool: bool,
@@ -245,6 +249,7 @@ impl<'de> Deserialize<'de> for Choices {
                 let filled = |value: &Option<Filled>| value.as_ref().is_some_and(|value| value.0);
                 let many = |value: &Option<Many>| value.as_ref().is_some_and(|value| value.0);
                 while let Some(choice) = items.next_element::<Choice>()? {
+                    all.any = true;
                     all.finish |= filled(&choice.finish_reason);
                     if let Some(Items(ids)) = choice.token_ids {
                         all.token_ids = Some(all.token_ids.unwrap_or(0).saturating_add(ids));
