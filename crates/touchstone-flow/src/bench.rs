@@ -409,6 +409,13 @@ pub(crate) fn bench_when(
             .cacheable_share(outcome.result.aggregate.sums.intended + outcome.result.aggregate.sums.warm_up),
     };
     let mut document = summarise(&plan, outcome.traits, &outcome.result, context);
+    if family == Family::Inference {
+        let (payload, counts) = (&request.payload, &document.counts);
+        let cacheable = driver.cacheable_share(counts.warm_up + counts.intended).unwrap_or(0.0);
+        let found = prompts::cache_finding(payload.cache, counts, cacheable, payload.wording.fixed_tokens);
+        document.workload.parameters.insert("cacheable_share".to_owned(), cacheable.into());
+        document.findings.extend(found);
+    }
     if let Some(seen) = seen {
         let dropped = document.generator.events_dropped;
         let (section, findings) = seen.conclude(&client, &document, dropped);
@@ -429,13 +436,6 @@ pub(crate) fn bench_when(
                 "lookups of these keys miss: check memory limits and credentials of the target",
             )
         });
-    }
-    if family == Family::Inference {
-        let (payload, counts) = (&request.payload, &document.counts);
-        let cacheable = driver.cacheable_share(counts.warm_up + counts.intended).unwrap_or(0.0);
-        let found = prompts::cache_finding(payload.cache, counts, cacheable, payload.wording.fixed_tokens);
-        document.workload.parameters.insert("cacheable_share".to_owned(), cacheable.into());
-        document.findings.extend(found);
     }
     document.findings.extend(host_finding(&before, request.target.is_loopback()));
     let (document, dir) = match recorder {

@@ -11,8 +11,8 @@ const COUNTS: f64 = 0.01;
 const TTFT: (f64, f64) = (0.05, 0.5);
 /// By how much the found share of prompt tokens may differ from the declared one.
 const PREFIX: f64 = 0.05;
-/// The share of prompt tokens that a workload declares to share, as a parameter of the run.
-const DECLARED: &str = "expected_prefix_hit_share";
+/// The share of prompt tokens that prompts have in common on purpose, as a parameter of the run; judged where there is any.
+const DECLARED: &str = "cacheable_share";
 
 /// Whether the server counted as many requests as the client made.
 ///
@@ -130,6 +130,7 @@ pub(super) fn table(
     }
 
     let declared = document.workload.parameters.get(DECLARED).and_then(serde_json::Value::as_f64);
+    let declared = declared.filter(|share| *share > 0.0);
     let found = counter(ServerMetric::PrefixHits)
         .zip(counter(ServerMetric::PrefixQueries))
         .filter(|(_, queries)| *queries > 0.0)
