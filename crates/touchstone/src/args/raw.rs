@@ -444,7 +444,7 @@ pub(super) struct BenchFlags {
     /// Keep no record of the run
     #[arg(long, help_heading = OUTPUT)]
     pub(super) no_record: bool,
-    /// Log every event of every answer, for `runs export --table tokens` and `runs show --compat`
+    /// Log every event of every answer, for `runs export --table tokens`
     #[arg(long, conflicts_with = "no_record", help_heading = OUTPUT)]
     pub(super) log_tokens: bool,
     /// Also write the operations (and logged events) as Parquet beside the recorded run
