@@ -160,6 +160,8 @@ fn build(root: &Path) -> Result<PathBuf> {
     let version = Command::new("rustc").arg("-vV").output().context("run rustc")?;
     let version = String::from_utf8_lossy(&version.stdout).into_owned();
     let host = version.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc names no host")?;
+    // The same versions as the product's; cargo adds what only the targets need and drops the rest.
+    fs::copy(root.join("Cargo.lock"), root.join("fuzz/Cargo.lock")).context("copy the lock file")?;
     // With a target named, the flags are not for build scripts and macros.
     let status = Command::new("cargo")
         .args(["build", "--release", "--bins", "--target", host, "--target-dir"])
