@@ -1,6 +1,8 @@
 //! What a plan will do, said before anything is sent: how long it takes, how many operations and tokens, and whether that
 //! is enough for the percentile bounds that were asked for.
 
+use std::collections::VecDeque;
+
 use serde::Serialize;
 use touchstone_model::{Requirement, Statistic, Subject};
 use touchstone_stats::quantile::needed_samples;
@@ -9,7 +11,8 @@ use touchstone_workload::schedule::{Schedule, ShardSchedule};
 
 use crate::plan::{LoadPlan, SECOND};
 
-/// Starts that are walked through one by one; beyond them the mean goes on.
+/// Starts that are walked through one by one; beyond them a rate that stays as it is goes on, and for one that changes
+/// nothing is said.
 const WALKED: u64 = 5_000_000;
 
 /// What a plan will do.
@@ -17,19 +20,21 @@ const WALKED: u64 = 5_000_000;
 pub struct Forecast {
     /// The arrival process, as written.
     pub arrival: String,
+    /// Whether answers decide when operations start.
+    pub closed: bool,
     /// Length of warm-up, s.
     pub warm_up_s: f64,
     /// Greatest length of the measured window, s.
     pub measured_s: f64,
     /// Greatest length of the drain, s.
     pub drain_s: f64,
-    /// Operations intended in warm-up; null where answers decide (closed loop).
+    /// Operations intended in warm-up; null where answers decide (closed loop), or where there are more than are counted.
     pub warm_up_operations: Option<u64>,
     /// Operations intended in the measured window; null where answers decide.
     pub operations: Option<u64>,
     /// Whether the two were counted one by one; else they follow from the first starts.
     pub exact: bool,
-    /// Most operations intended within one second; null where answers decide.
+    /// Most operations intended within any one second, of those that were counted; null as above.
     pub peak_per_second: Option<u64>,
     /// Input tokens of all operations, as far as they are known; null where prompts have none.
     pub input_tokens: Option<u64>,
@@ -100,6 +105,7 @@ pub fn forecast(plan: &LoadPlan, requests: Option<&Requests>) -> Forecast {
     let per_second = walk.as_ref().map(|walk| walk.measured as f64 / seconds(plan.duration_ns).max(1e-9));
     Forecast {
         arrival: plan.arrival.to_string(),
+        closed: !plan.arrival.is_open(),
         warm_up_s: seconds(plan.warm_up_ns),
         measured_s: seconds(plan.duration_ns),
         drain_s: seconds(plan.drain_ns),
@@ -115,22 +121,23 @@ pub fn forecast(plan: &LoadPlan, requests: Option<&Requests>) -> Forecast {
     }
 }
 
-/// Walks the schedule; none for a closed loop, which has none.
+/// Walks the schedule; none for a closed loop, which has none, and for a load that changes and is too long to be counted.
 fn walk(plan: &LoadPlan) -> Option<Walk> {
     if !plan.arrival.is_open() {
         return None;
     }
     let number = plan.stages();
     let mut walk = Walk { stages: vec![0; number], whole: true, ..Walk::default() };
-    let (mut second, mut in_second, mut last) = (0, 0, 0);
+    let mut last = 0;
+    let mut second = VecDeque::new();
     let mut starts = ShardSchedule::new(Schedule::new(plan.process()), plan.end(), 0, 1);
     for (_, offset_ns) in starts.by_ref().take(WALKED as usize) {
         last = offset_ns;
-        if offset_ns / SECOND != second {
-            (second, in_second) = (offset_ns / SECOND, 0);
+        second.push_back(offset_ns);
+        while second.front().is_some_and(|first| offset_ns - first >= SECOND) {
+            second.pop_front();
         }
-        in_second += 1;
-        walk.peak = walk.peak.max(in_second);
+        walk.peak = walk.peak.max(second.len() as u64);
         let Some(since) = offset_ns.checked_sub(plan.warm_up_ns) else {
             walk.warm_up += 1;
             continue;
@@ -142,6 +149,9 @@ fn walk(plan: &LoadPlan) -> Option<Walk> {
         }
     }
     if starts.next().is_some() {
+        if !plan.arrival.is_stationary() {
+            return None;
+        }
         // The rest is as the part before: said as what it is, not exact.
         walk.whole = false;
         let whole = plan.end().at_ns as f64 / last.max(1) as f64;
@@ -263,5 +273,14 @@ mod tests {
         assert!(!forecast.exact);
         let operations = forecast.operations.unwrap() as f64;
         assert!((operations / 3.6e9 - 1.0).abs() < 1e-3, "{operations}");
+        let changing = super::forecast(&plan("ramp:1/s..10M/s,over=1h", 3600, &[]), None);
+        assert_eq!((changing.operations, changing.peak_per_second), (None, None));
+    }
+
+    #[test]
+    fn the_peak_is_of_any_second_and_not_of_those_that_a_clock_begins() {
+        let mut replay = plan("trace:speed=1", 10, &[]);
+        replay.trace = [900, 950, 1000, 1100, 2500].map(|ms| ms * 1_000_000).to_vec().into();
+        assert_eq!(forecast(&replay, None).peak_per_second, Some(4));
     }
 }

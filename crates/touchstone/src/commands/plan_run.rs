@@ -115,7 +115,10 @@ fn text(document: &Document<'_>) -> String {
                 count(forecast.warm_up_operations),
                 count(forecast.peak_per_second)
             ),
-            None => "operations  as many as the answers allow: this loop is closed".to_owned(),
+            None if forecast.closed => {
+                "operations  as many as the answers allow: this loop is closed".to_owned()
+            }
+            None => "operations  more than 5,000,000 at a rate that changes: not counted".to_owned(),
         },
     ];
     if let (Some(input), Some(output)) = (forecast.input_tokens, forecast.output_tokens) {
