@@ -203,6 +203,10 @@ impl Generation {
             // Where others take a flag, these have another endpoint.
             options.path = format!("{base}/generate");
         }
+        if options.model.contains(&dialect::OUTPUT_TOKENS.to_string()) {
+            let problem = "a number that stands for another one while the request is made";
+            return Err(DriverError::Text { option: "model", problem });
+        }
         let head = request_head(&options)?;
         let (before, after) = options.dialect.body(&options);
         let shared = Shared { options, head, before, after, simulated: AtomicBool::new(false) };
@@ -464,6 +468,7 @@ mod tests {
         assert!(refused(&|asked| asked.host = "a b".to_owned()).contains("host"));
         assert!(refused(&|asked| asked.api_key = Some(Secret::new("a\nb"))).contains("api_key"));
         assert!(refused(&|asked| asked.requests = Requests::fixed(0, 1, 0)).contains("output_tokens"));
+        assert!(refused(&|asked| asked.model = format!("m-{}", dialect::OUTPUT_TOKENS)).contains("model"));
         assert!(refused(&|asked| asked.connections = 0).contains("connections"));
         assert!(refused(&|asked| asked.requests = Requests::fixed(0, 0, 1)).contains("input_tokens"));
     }

@@ -40,7 +40,7 @@ pub enum Dialect {
 }
 
 /// Stands for the number of output tokens in a body that is being made. It is above every number that can be asked for.
-const OUTPUT_TOKENS: u64 = 18_446_744_073_709_551_557;
+pub(super) const OUTPUT_TOKENS: u64 = 18_446_744_073_709_551_557;
 
 /// How the body of a good answer is cut into what a dialect decodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
