@@ -405,8 +405,6 @@ pub(crate) fn bench_when(
         bytes_received: outcome.bytes_received,
         certificate,
         fingerprint: None,
-        cacheable_share: driver
-            .cacheable_share(outcome.result.aggregate.sums.intended + outcome.result.aggregate.sums.warm_up),
     };
     let mut document = summarise(&plan, outcome.traits, &outcome.result, context);
     if family == Family::Inference {

@@ -15,6 +15,8 @@ use touchstone_workload::vocabulary::Vocabulary;
 const MAX_TOKENIZER: u64 = 256 << 20;
 /// Share of the input tokens by which a cold cache may know more than prompts share.
 const COLD: f64 = 0.05;
+/// Share of the input tokens by which a cache may know more or less than prompts share, where that is no fault by itself.
+const OTHER: f64 = 0.1;
 
 /// What prefix caches may know when the run begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -178,8 +180,8 @@ pub(crate) fn cache_finding(
     let (cached, input) = (counts.cached_input_tokens?, counts.input_tokens.filter(|tokens| *tokens > 0)?);
     let share = cached as f64 / input as f64;
     let template = template.max(0.0) * counts.completed as f64 / input as f64;
-    (cache == CachePolicy::Cold && share > cacheable + template + COLD).then(|| {
-        Finding::new(
+    if cache == CachePolicy::Cold && share > cacheable + template + COLD {
+        return Some(Finding::new(
             FindingCode::CacheNotCold,
             format!(
                 "{:.1} % of the input tokens came from a prefix cache that was declared cold; prompts share {:.1} %, and the chat template is {:.1} %",
@@ -188,6 +190,22 @@ pub(crate) fn cache_finding(
                 template * 100.0
             ),
             "latency and throughput are flattered: does a proxy or the server keep answers or prompts of its own? restart it, or turn its prefix cache off",
+        ));
+    }
+    let more = share > cacheable + template + OTHER;
+    (more || share < cacheable - OTHER).then(|| {
+        Finding::new(
+            FindingCode::PrefixCache,
+            format!(
+                "{:.0} % of the input tokens came from a prefix cache, where the prompts share {:.0} %",
+                share * 100.0,
+                cacheable * 100.0
+            ),
+            if more {
+                "the cache knew these prompts before: give another --seed, or compare candidates with the cache off"
+            } else {
+                "the cache is off, too small, or keeps whole blocks only: ttft has the full prefill in it"
+            },
         )
     })
 }
@@ -221,7 +239,9 @@ mod tests {
         assert_eq!(code(CachePolicy::Cold, Some(100), 0.0, 8.0), None);
         assert_eq!(code(CachePolicy::Cold, Some(100), 0.0, 2.0), Some(FindingCode::CacheNotCold));
         assert_eq!(code(CachePolicy::Cold, Some(500), 0.5, 0.0), None);
-        assert_eq!(code(CachePolicy::Warm, Some(500), 0.0, 0.0), None);
+        assert_eq!(code(CachePolicy::Warm, Some(500), 0.5, 0.0), None);
+        assert_eq!(code(CachePolicy::Warm, Some(500), 0.0, 0.0), Some(FindingCode::PrefixCache));
+        assert_eq!(code(CachePolicy::Cold, Some(300), 0.5, 0.0), Some(FindingCode::PrefixCache));
         assert_eq!(code(CachePolicy::AsIs, None, 0.0, 0.0), Some(FindingCode::CacheAsIs));
     }
 }

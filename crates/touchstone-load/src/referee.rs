@@ -27,8 +27,6 @@ const EXHAUSTED: f64 = 0.95;
 const FAILED_SHARE: f64 = 0.5;
 /// Failed operations of the last tenth of the measured window, without a good one, that show a target that is gone.
 const GONE: u64 = 10;
-/// Difference between the share of input tokens that came from a prefix cache and the share that can, worth a finding.
-const CACHED: f64 = 0.1;
 /// The parameter that says that prompts were made by the server's own tokenizer, so that every count has to agree.
 const EXACT_INPUT: &str = "input_tokens_exact";
 /// Relative difference of input token counts that is worth a finding.
@@ -54,7 +52,7 @@ pub fn findings(
     operations(plan, traits, aggregate, document, context, &mut found);
     course(plan, document, &mut found);
     settled(document, &mut found);
-    answers(traits, aggregate, document, context, &mut found);
+    answers(traits, aggregate, document, &mut found);
     found.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     found
 }
@@ -439,13 +437,7 @@ fn course(plan: &LoadPlan, document: &RunDocument, found: &mut Vec<Finding>) {
     }
 }
 
-fn answers(
-    traits: Traits,
-    aggregate: &Aggregate,
-    document: &RunDocument,
-    context: &RunContext,
-    found: &mut Vec<Finding>,
-) {
+fn answers(traits: Traits, aggregate: &Aggregate, document: &RunDocument, found: &mut Vec<Finding>) {
     if traits.family != Family::Inference {
         return;
     }
@@ -487,27 +479,6 @@ fn answers(
                 FindingCode::InputTokenCount,
                 format!("{asked:.0} input tokens were asked for on average, the server counts {mean:.0}"),
                 "its tokenizer or chat template makes other tokens of the words: `--fit-tokens` corrects the prompts; compare candidates at equal counts only",
-            ));
-        }
-    }
-    if let (Some(cached), Some(input), Some(cacheable)) =
-        (document.counts.cached_input_tokens, document.counts.input_tokens, context.cacheable_share)
-        && input > 0
-    {
-        let share = cached as f64 / input as f64;
-        if (share - cacheable).abs() > CACHED {
-            found.push(Finding::new(
-                FindingCode::PrefixCache,
-                format!(
-                    "{:.0} % of the input tokens came from a prefix cache, where the prompts share {:.0} %",
-                    share * 100.0,
-                    cacheable * 100.0
-                ),
-                if share > cacheable {
-                    "the cache knew these prompts before, or the chat template is long: give another --seed, or compare candidates with the cache off"
-                } else {
-                    "the cache is off, too small, or keeps whole blocks only: ttft has the full prefill in it"
-                },
             ));
         }
     }

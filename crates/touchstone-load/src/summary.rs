@@ -20,7 +20,7 @@ use crate::referee;
 use crate::shard::{ShardResult, Traits};
 
 /// What the run was, as far as the load engine cannot know it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct RunContext {
     /// Id of the run.
     pub run: String,
@@ -50,8 +50,6 @@ pub struct RunContext {
     pub certificate: Certificate,
     /// Digest of the environment fingerprint.
     pub fingerprint: Option<String>,
-    /// Share of the input tokens that a prefix cache can find because prompts begin alike on purpose.
-    pub cacheable_share: Option<f64>,
 }
 
 /// Merges the shards' results into one. The list must not be empty.

@@ -9,7 +9,7 @@ use touchstone_load::plan::SECOND;
 use touchstone_load::search::{Goal, SearchPlan, Step, estimate, next, probe, shape};
 use touchstone_load::summary::{RunContext, merge, summarise};
 use touchstone_load::{Answer, LoadPlan, OpToken, SessionEvent, Shard, Traits};
-use touchstone_model::run::{Certificate, RunDocument, TargetDescription};
+use touchstone_model::run::{Certificate, RunDocument};
 use touchstone_model::sweep::Probe;
 use touchstone_model::{Arrival, Family, MetricId};
 use touchstone_sim::{EngineModel, Profile};
@@ -106,21 +106,9 @@ fn run(plan: &LoadPlan, target: &mut dyn Target) -> RunDocument {
         now = due.into_iter().flatten().filter(|at| *at > now).min().unwrap_or(now + 1);
     }
     let context = RunContext {
-        run: "r".into(),
-        started_at: "2026-01-01T00:00:00Z".into(),
-        touchstone_version: "0".into(),
-        target: TargetDescription::default(),
-        parameters: BTreeMap::new(),
-        simulated: false,
-        interrupted: false,
-        too_many_errors: false,
-        reconnects: 0,
         connections: 1,
-        bytes_sent: 0,
-        bytes_received: 0,
         certificate: Certificate { shards: 1, kernel_stamps: true, ..Certificate::default() },
-        fingerprint: None,
-        cacheable_share: None,
+        ..RunContext::default()
     };
     summarise(&plan, traits, &merge(vec![shard.finish(now).0]).unwrap(), context)
 }

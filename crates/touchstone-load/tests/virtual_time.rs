@@ -2,13 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use touchstone_load::plan::SECOND;
 use touchstone_load::summary::{RunContext, merge, summarise};
 use touchstone_load::{Answer, Failure, LoadPlan, OpToken, SessionEvent, Shard, ShardResult, Traits};
-use touchstone_model::run::{Certificate, Outcome, RunDocument, TargetDescription};
+use touchstone_model::run::{Certificate, Outcome, RunDocument};
 use touchstone_model::{Family, FindingCode, MetricId, Origin, Phase};
 use touchstone_stats::rng::Rng;
 
@@ -23,21 +23,9 @@ fn traits(family: Family) -> Traits {
 
 fn context() -> RunContext {
     RunContext {
-        run: "r".into(),
-        started_at: "2026-01-01T00:00:00Z".into(),
-        touchstone_version: "0".into(),
-        target: TargetDescription::default(),
-        parameters: BTreeMap::new(),
-        simulated: false,
-        interrupted: false,
-        too_many_errors: false,
-        reconnects: 0,
         connections: 1,
-        bytes_sent: 0,
-        bytes_received: 0,
         certificate: Certificate { shards: 1, kernel_stamps: true, ..Certificate::default() },
-        fingerprint: None,
-        cacheable_share: None,
+        ..RunContext::default()
     }
 }
 

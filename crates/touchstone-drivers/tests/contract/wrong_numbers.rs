@@ -12,7 +12,7 @@ use touchstone_drivers::{Dialect, Generation, GenerationOptions};
 use touchstone_load::plan::SECOND;
 use touchstone_load::summary::{RunContext, summarise};
 use touchstone_load::{Driver, LoadPlan, Op, Session, SessionEvent, Shard, Traits};
-use touchstone_model::run::{Certificate, Outcome, RunDocument, TargetDescription};
+use touchstone_model::run::{Certificate, Outcome, RunDocument};
 use touchstone_model::{Arrival, FindingCode, MetricId, Statistic};
 use touchstone_stats::histogram::RELATIVE_ERROR;
 use touchstone_stats::rng::Rng;
@@ -113,21 +113,9 @@ fn run(dialect: Dialect, asked: u32, script: impl Fn(u64) -> Script) -> RunDocum
         }
     }
     let context = RunContext {
-        run: "r".into(),
-        started_at: "2026-01-01T00:00:00Z".into(),
-        touchstone_version: "0".into(),
-        target: TargetDescription::default(),
-        parameters: BTreeMap::new(),
-        simulated: false,
-        cacheable_share: None,
-        interrupted: false,
-        too_many_errors: false,
-        reconnects: 0,
         connections: 1,
-        bytes_sent: 0,
-        bytes_received: 0,
         certificate: Certificate { shards: 1, kernel_stamps: true, ..Certificate::default() },
-        fingerprint: None,
+        ..RunContext::default()
     };
     summarise(&plan, traits, &shard.finish(now.max(start + 4 * SECOND)).0, context)
 }
