@@ -125,7 +125,14 @@ fn event_log(folder: &Path) {
     let rows: Vec<touchstone_records::OpRow> = vec![touchstone_records::OpRow::default(); 3];
     let mut log = Writer::create(&path, &manifest()).expect("a log");
     log.operations(&rows, 1).expect("rows");
-    log.finish(0).expect("the end");
+    let token = touchstone_records::TokenRow {
+        index: 1,
+        at_ns: 5,
+        tokens: Some(2),
+        kind: touchstone_records::TokenKind::Content,
+    };
+    log.tokens(&[token; 3], 1).expect("events of answers");
+    log.finish(0, 0).expect("the end");
     let bytes = fs::read(&path).expect("the log");
     write(folder, "event_log", "cut", &bytes[..bytes.len() - 5]);
 }

@@ -139,7 +139,9 @@ fn check(make: &dyn Fn() -> Box<dyn Session>, control: &[u8; CONTROL], bytes: &[
     let mut ended = Vec::new();
     for (at, event) in whole.iter().enumerate() {
         let op = match event {
-            SessionEvent::Head { op } | SessionEvent::Content { op, .. } => op,
+            SessionEvent::Head { op }
+            | SessionEvent::Content { op, .. }
+            | SessionEvent::Silent { op, .. } => op,
             SessionEvent::Done { op, .. } | SessionEvent::Failed { op, .. } => {
                 assert!(!ended.contains(op), "{op:?} ended twice");
                 ended.push(*op);
