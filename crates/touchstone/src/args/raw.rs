@@ -355,7 +355,8 @@ pub(super) struct BenchFlags {
     /// End the load after this many operations
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = LOAD)]
     pub(super) requests: Option<u64>,
-    /// Seed of schedule and payloads; a new one for each run when absent, so that no cache can know the prompts
+    /// Seed of schedule, lengths and payloads; a new one for each run when absent. The text of prompts is the run's own with
+    /// an equal seed too, unless --cache as-is
     #[arg(long, value_name = "N", help_heading = LOAD)]
     pub(super) seed: Option<u64>,
     /// Operations on connections at once; further ones wait

@@ -24,7 +24,7 @@ use crate::ui::{self, Ui};
 pub(crate) fn run(args: &BenchArgs, ui: &Ui) -> anyhow::Result<ExitCode> {
     let mut request = request(args)?;
     if args.seed.is_none() {
-        ui.note(&format!("seed {} (give it with --seed to repeat schedule and payloads)", request.plan.seed));
+        ui.note(&format!("seed {} (give it with --seed to repeat the schedule)", request.plan.seed));
     }
     if !args.classes.is_empty() {
         return mix::run(args, request, ui);
